@@ -1,0 +1,23 @@
+"""DP-GP-LVM: learn which columns of a table share which hidden causes."""
+
+from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM
+from dpgplvm.inference.outcome import Outcome
+from dpgplvm.model.hyperprior import Hyperprior
+from dpgplvm.model.kernels import RBF, Kernel, Linear, Parameter, RBFLinear
+from dpgplvm.numerics import NumericalError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DPGPLVM",
+    "MRD",
+    "RBF",
+    "BayesianGPLVM",
+    "Hyperprior",
+    "Kernel",
+    "Linear",
+    "NumericalError",
+    "Outcome",
+    "Parameter",
+    "RBFLinear",
+]

@@ -1,0 +1,92 @@
+"""Simulated tables whose groups are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Views(NamedTuple):
+    """A simulated table and the truth behind it."""
+
+    Y: np.ndarray  # [N, D]
+    groups: np.ndarray  # [D], the true group of every column
+    latents: np.ndarray  # [N, Q], the true latents
+    listens: np.ndarray  # [K, Q] bool, which latents each group depends on
+
+
+def make_views(
+    n_samples: int = 100,
+    latents: Sequence[Sequence[int]] = ((0, 1), (0, 2)),
+    columns: int | Sequence[int] = 10,
+    weights: Sequence[Sequence[float]] | float = 1.0,
+    noise_variance: float | Sequence[float] = 0.01,
+    linear: bool = False,
+    n_noise_columns: int = 0,
+    random_state: int | np.random.Generator | None = None,
+) -> Views:
+    """Draw a table whose columns fall into groups, each a GP function of its own few latents.
+
+    The default is the paper's toy: twenty columns, ten of latents 0 and 1, ten of latents 0 and 2.
+
+    Parameters
+    ----------
+    n_samples : int
+        Rows.
+    latents : sequence of sequences of int
+        The latents that each group listens to.
+    columns : int or one int for each group
+        Columns in a group.
+    weights : float or one sequence for each group
+        ARD weights (inverse squared length-scales) along the group's latents.
+    noise_variance : float or one float for each group
+        Variance of the noise on columns of unit signal variance.
+    linear : bool
+        Linear functions with random slopes in place of GP draws.
+    n_noise_columns : int
+        Columns of pure noise to append, in a group of their own that listens to nothing.
+    random_state : int, Generator or None
+
+    Returns
+    -------
+    Views
+        `Y`, `groups`, `latents` and `listens`.
+
+    Examples
+    --------
+    >>> from dpgplvm.datasets import make_views
+    >>> table = make_views(random_state=0)
+    >>> table.Y.shape, table.groups.tolist()
+    ((100, 20), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
+    """
+    rng = np.random.default_rng(random_state)
+    n_groups = len(latents)
+    sizes = [columns] * n_groups if isinstance(columns, int) else list(columns)
+    noises = [float(noise_variance)] * n_groups if np.isscalar(noise_variance) else list(noise_variance)
+    if not len(sizes) == len(noises) == n_groups:
+        raise ValueError(
+            f"latents describes {n_groups} groups, columns {len(sizes)} and noise_variance {len(noises)}: "
+            "give one entry for each group, or a single number"
+        )
+    X = rng.normal(size=(n_samples, 1 + max(max(group) for group in latents)))
+    blocks, listens = [], np.zeros((n_groups + bool(n_noise_columns), X.shape[1]), dtype=bool)
+    for k, group in enumerate(latents):
+        own = X[:, list(group)]
+        along = np.full(len(group), weights) if np.isscalar(weights) else np.asarray(weights[k], dtype=float)
+        if len(along) != len(group):
+            raise ValueError(f"weights[{k}] has {len(along)} entries, but group {k} listens to {len(group)} latents")
+        signal = own @ rng.normal(size=(len(group), sizes[k])) if linear else _gp_draws(own, along, sizes[k], rng)
+        blocks.append(signal + np.sqrt(noises[k]) * rng.normal(size=signal.shape))
+        listens[k, list(group)] = True
+    blocks.append(rng.normal(size=(n_samples, n_noise_columns)))
+    groups = np.repeat(np.arange(n_groups + 1), [*sizes, n_noise_columns])
+    return Views(np.concatenate(blocks, axis=1), groups, X, listens)
+
+
+def _gp_draws(X: np.ndarray, weights: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+    """[N, n_draws] functions of X from a unit-variance ARD RBF process."""
+    squared = ((X[:, None] - X[None]) ** 2 * weights).sum(axis=-1)
+    eigenvalues, vectors = np.linalg.eigh(np.exp(-0.5 * squared))
+    return vectors @ (np.sqrt(np.maximum(eigenvalues, 0.0))[:, None] * rng.normal(size=(len(X), n_draws)))

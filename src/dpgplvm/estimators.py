@@ -1,0 +1,362 @@
+"""The three models as scikit-learn estimators: thin, all of the work is in `inference` and `model`."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpgplvm import data
+from dpgplvm.inference import fit as fitting
+from dpgplvm.model.bound import Model
+from dpgplvm.model.hyperprior import Hyperprior
+from dpgplvm.model.kernels import NAMED_KERNELS, Kernel
+from dpgplvm.model.state import Free
+from dpgplvm.model.sticks import Concentration
+from dpgplvm.numerics import computing
+from dpgplvm.results import Results, results
+from dpgplvm.summary import summary
+
+_DEFAULT_LATENTS = 10
+
+
+class _LatentModel(TransformerMixin, BaseEstimator):
+    """What the three models share."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_latents": [Interval(Integral, 1, None, closed="left"), None],
+        "n_inducing": [Interval(Integral, 1, None, closed="left")],
+        "kernel": [StrOptions(set(NAMED_KERNELS)), Kernel],
+        "hyperprior": [Interval(Real, 0, None, closed="neither"), Hyperprior],
+        "bound": [StrOptions({"grouped", "mixed"})],
+        "optimiser": [StrOptions({"lbfgs", "paper"})],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "standardise": ["boolean"],
+        "jitter": [Interval(Real, 0, 1e-2, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_latents=None,
+        n_inducing=50,
+        kernel="rbf",
+        hyperprior=Hyperprior(),
+        bound="grouped",
+        optimiser="lbfgs",
+        max_iter=1000,
+        tol=1e-9,
+        standardise=True,
+        jitter=1e-6,
+        random_state=None,
+    ):
+        self.n_latents = n_latents
+        self.n_inducing = n_inducing
+        self.kernel = kernel
+        self.hyperprior = hyperprior
+        self.bound = bound
+        self.optimiser = optimiser
+        self.max_iter = max_iter
+        self.tol = tol
+        self.standardise = standardise
+        self.jitter = jitter
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, Y, y=None, *, start: Free | None = None) -> Self:
+        """Learn latents, groups and functions from the table Y.
+
+        Parameters
+        ----------
+        Y : array or DataFrame [N, D]
+            Rows are samples. Columns must be numbers and must vary.
+        y : ignored
+            For scikit-learn's pipelines.
+        start : Free or None
+            Free parameters to start from, in place of principal components.
+
+        Returns
+        -------
+        self
+        """
+        data.refuse_text_columns(Y)
+        Y = validate_data(self, Y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        names = data.column_names(Y.shape[1], getattr(self, "feature_names_in_", None))
+        data.check_values(Y, names)
+        n_latents = self._checked_n_latents(*Y.shape)
+        given, self._group_names = self._given_groups(names)
+        self._model = self._make_model(inferred_groups=given is None)
+        self._scaling = data.Scaling.of(Y, self.standardise)
+        self._names = names
+        with computing():
+            table = self._scaling.to_model(Y)
+            climb = fitting.fit(
+                self._model,
+                table,
+                fitting.Options(
+                    n_latents=n_latents,
+                    n_inducing=min(self.n_inducing, len(Y), self._model.kernel.rank(n_latents) or len(Y)),
+                    n_groups=self._truncation(Y.shape[1]) if given is None else int(given.max()) + 1,
+                    assignments=None if given is None else np.eye(given.max() + 1)[given],
+                    mixed=self.bound == "mixed",
+                    optimiser=self.optimiser,
+                    max_iter=self.max_iter,
+                    tol=self.tol,
+                ),
+                np.random.default_rng(_seed(self.random_state)),
+                start,
+            )
+            self._publish(results(self._model, climb, table))
+        return self
+
+    def fit_transform(self, Y, y=None, **fit_params) -> np.ndarray:
+        """Fit, and return the latent means [N, Q] of the rows."""
+        return self.fit(Y, **fit_params).latents_
+
+    def summary(self) -> str:
+        """A compact table of the groups, the latents they listen to, their noise, and how the fit ended."""
+        check_is_fitted(self)
+        return summary(self)
+
+    def _publish(self, found: Results) -> None:
+        for name, value in found._asdict().items():
+            setattr(self, f"{name}_", value)
+
+    def _make_model(self, inferred_groups: bool) -> Model:
+        hyperprior = self.hyperprior
+        if not isinstance(hyperprior, Hyperprior):
+            hyperprior = Hyperprior(relevance=hyperprior, scale=hyperprior, noise=hyperprior)
+        return Model(
+            kernel=self.kernel if isinstance(self.kernel, Kernel) else NAMED_KERNELS[self.kernel],
+            hyperprior=hyperprior,
+            concentration=self._concentration(),
+            inferred_groups=inferred_groups,
+            jitter=self.jitter,
+        )
+
+    def _checked_n_latents(self, n_rows: int, n_columns: int) -> int:
+        most = min(n_rows, n_columns)
+        if self.n_latents is None:
+            return min(_DEFAULT_LATENTS, most)
+        if self.n_latents > most:
+            raise ValueError(
+                f"n_latents={self.n_latents} is more than the {n_rows} rows or the {n_columns} columns of Y: "
+                f"use at most {most}"
+            )
+        return self.n_latents
+
+    def _given_groups(self, names: list[str]) -> tuple[np.ndarray | None, list[str] | None]:
+        """One group number for every column where groups are given, and the groups' names; None where they are not."""
+        raise NotImplementedError
+
+    def _truncation(self, n_columns: int) -> int:
+        return 1
+
+    def _concentration(self) -> Concentration:
+        return Concentration()
+
+
+class BayesianGPLVM(_LatentModel):
+    """Bayesian GP-LVM: one group, every column a function of the same latents in the same way.
+
+    Parameters
+    ----------
+    n_latents : int or None
+        Latents Q, at most min(N, D); None takes 10, or as many as there can be.
+    n_inducing : int
+        Inducing points M; no more than there are rows are used.
+    kernel : {"rbf", "linear", "rbf+linear"} or Kernel
+    hyperprior : float or Hyperprior
+        Width of the log-Normal prior over hyperparameters: one for all, or one for each role.
+    bound : {"grouped", "mixed"}
+        "mixed" averages hyperparameters over groups, as the paper does; for comparison.
+    optimiser : {"lbfgs", "paper"}
+        "paper" is gradient ascent with momentum on every variable; for comparison.
+    max_iter : int
+        Iterations; 0 evaluates the start.
+    tol : float
+        Stop when an iteration raises the bound by less than this share of it.
+    standardise : bool
+        Scale every column to mean 0 and variance 1 first.
+    jitter : float
+        Added to the covariance of the inducing points, as a share of its diagonal.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    latents_, latent_variance_ : [N, Q]
+        Posterior mean and variance of every row's latent coordinates.
+    relevance_, linear_relevance_ : [D, Q]
+        Share of a column's predicted variance that varies with each latent, and what of it is linear.
+    groups_ : [D]
+        Group of every column, 0 for the largest.
+    group_probabilities_ : [D, K]
+    n_groups_ : int
+    kernel_parameters_ : dict of arrays [K, ...]
+        Hyperparameters of every group, by name.
+    noise_precision_ : [K]
+    elbo_, elbo_terms_, outcome_, n_iter_, history_
+        The bound, its terms, how the fit ended, iterations, and the bound after each.
+
+    Examples
+    --------
+    >>> from dpgplvm import BayesianGPLVM
+    >>> from dpgplvm.datasets import make_views
+    >>> Y = make_views(n_samples=30, columns=3, random_state=0).Y
+    >>> BayesianGPLVM(n_latents=2, n_inducing=10, random_state=0).fit(Y).latents_.shape
+    (30, 2)
+    """
+
+    def _given_groups(self, names: list[str]) -> tuple[np.ndarray, list[str]]:
+        return np.zeros(len(names), dtype=int), ["all columns"]
+
+
+class MRD(_LatentModel):
+    """Manifold relevance determination: groups of columns are given, the latents each depends on are learned.
+
+    Parameters
+    ----------
+    views : one label for every column, dict of name to columns, or "columns"
+        The groups; "columns" makes every column a group of its own. A dict's columns are names or positions.
+
+    The other parameters, and the attributes, are those of `BayesianGPLVM`; groups keep the order in which they are
+    given.
+
+    Examples
+    --------
+    >>> from dpgplvm import MRD
+    >>> from dpgplvm.datasets import make_views
+    >>> Y = make_views(n_samples=30, columns=3, random_state=0).Y
+    >>> model = MRD(views=["arms"] * 3 + ["legs"] * 3, n_latents=3, n_inducing=10, random_state=0).fit(Y)
+    >>> model.noise_precision_.shape
+    (2,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_LatentModel._parameter_constraints,
+        "views": ["array-like", dict, str],
+    }
+
+    def __init__(
+        self,
+        *,
+        views="columns",
+        n_latents=None,
+        n_inducing=50,
+        kernel="rbf",
+        hyperprior=Hyperprior(),
+        bound="grouped",
+        optimiser="lbfgs",
+        max_iter=1000,
+        tol=1e-9,
+        standardise=True,
+        jitter=1e-6,
+        random_state=None,
+    ):
+        super().__init__(
+            n_latents=n_latents,
+            n_inducing=n_inducing,
+            kernel=kernel,
+            hyperprior=hyperprior,
+            bound=bound,
+            optimiser=optimiser,
+            max_iter=max_iter,
+            tol=tol,
+            standardise=standardise,
+            jitter=jitter,
+            random_state=random_state,
+        )
+        self.views = views
+
+    def _given_groups(self, names: list[str]) -> tuple[np.ndarray, list[str]]:
+        return data.view_labels(self.views, names)
+
+
+class DPGPLVM(_LatentModel):
+    """DP-GP-LVM: the groups of columns, and their number, are learned together with the latents.
+
+    Parameters
+    ----------
+    truncation : int or None
+        Most groups that there can be; None takes min(D, 20). No more than there are columns are used.
+    concentration_prior : (float, float)
+        Shape and rate of the Gamma prior over the Dirichlet process's concentration.
+
+    The other parameters, and the attributes, are those of `BayesianGPLVM`; besides, `concentration_` is the posterior
+    mean of the concentration. Groups come sorted by size, and groups without columns are left out.
+
+    Examples
+    --------
+    >>> from dpgplvm import DPGPLVM
+    >>> from dpgplvm.datasets import make_views
+    >>> Y = make_views(n_samples=30, columns=3, random_state=0).Y
+    >>> DPGPLVM(n_latents=3, n_inducing=10, truncation=3, random_state=0).fit(Y).groups_.shape
+    (6,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_LatentModel._parameter_constraints,
+        "truncation": [Interval(Integral, 1, None, closed="left"), None],
+        "concentration_prior": [tuple],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_latents=None,
+        n_inducing=50,
+        truncation=None,
+        kernel="rbf",
+        hyperprior=Hyperprior(),
+        concentration_prior=(1.0, 1.0),
+        bound="grouped",
+        optimiser="lbfgs",
+        max_iter=1000,
+        tol=1e-9,
+        standardise=True,
+        jitter=1e-6,
+        random_state=None,
+    ):
+        super().__init__(
+            n_latents=n_latents,
+            n_inducing=n_inducing,
+            kernel=kernel,
+            hyperprior=hyperprior,
+            bound=bound,
+            optimiser=optimiser,
+            max_iter=max_iter,
+            tol=tol,
+            standardise=standardise,
+            jitter=jitter,
+            random_state=random_state,
+        )
+        self.truncation = truncation
+        self.concentration_prior = concentration_prior
+
+    def _given_groups(self, names: list[str]) -> tuple[None, None]:
+        return None, None
+
+    def _truncation(self, n_columns: int) -> int:
+        return min(n_columns, self.truncation or 20)
+
+    def _concentration(self) -> Concentration:
+        prior = self.concentration_prior
+        if len(prior) != 2 or not all(np.isreal(value) and value > 0 for value in prior):
+            raise ValueError(
+                f"concentration_prior={prior!r} is not a pair of positive numbers: "
+                "give the shape and the rate of a Gamma"
+            )
+        return Concentration(*map(float, prior))
+
+
+def _seed(random_state: Any) -> Any:
+    """What numpy's default_rng takes: legacy RandomState objects give it a number."""
+    if isinstance(random_state, np.random.RandomState):
+        return random_state.randint(2**31)
+    return random_state

@@ -1,0 +1,1 @@
+"""How the bound is climbed."""

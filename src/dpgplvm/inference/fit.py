@@ -1,0 +1,58 @@
+"""From a table to a fitted state: start, climb with the noise held, climb with all of it."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from dpgplvm.inference import paper
+from dpgplvm.inference.climb import Climb, climb
+from dpgplvm.inference.mixed import MixedObjective, MixedVariables
+from dpgplvm.inference.objective import Objective
+from dpgplvm.inference.outcome import Outcome
+from dpgplvm.inference.start import from_principal_components
+from dpgplvm.model.bound import Model
+from dpgplvm.model.state import Free
+
+_ITERATIONS_WITH_NOISE_HELD = 100
+
+
+class Options(NamedTuple):
+    """What a fit is asked to do, all sizes resolved."""
+
+    n_latents: int
+    n_inducing: int
+    n_groups: int
+    assignments: np.ndarray | None  # [D, T], given groups
+    mixed: bool
+    optimiser: Literal["lbfgs", "paper"]
+    max_iter: int
+    tol: float
+
+
+def fit(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator, start: Free | None = None) -> Climb:
+    """Fit `model` to the scaled table Y."""
+    sizes = (options.n_latents, options.n_inducing, options.n_groups)
+    if options.optimiser == "paper":
+        variables = paper.start(model, Y, *sizes, rng)
+        if start is not None:
+            variables["free"] = start
+        return paper.ascend(model, Y, variables, options.max_iter, options.mixed, options.assignments)
+    free = start or from_principal_components(model, Y, *sizes, rng)
+    if options.mixed:
+        variables = MixedVariables(free, rng.normal(size=(Y.shape[1], options.n_groups)))
+        objective = MixedObjective(model, Y, options.assignments)
+        hold = {"logits"} if options.assignments is not None else set()
+    else:
+        variables, objective, hold = free, Objective(model, Y, options.assignments), set()
+    first = min(_ITERATIONS_WITH_NOISE_HELD, options.max_iter) if start is None else 0
+    # With free noise from the start a fit can end with everything explained as noise.
+    warm = climb(objective, variables, first, options.tol, hold | {"log_noise_precision"})
+    if warm.outcome in (Outcome.INTERRUPTED, Outcome.NUMERICAL_TROUBLE) or options.max_iter == first > 0:
+        return warm
+    onwards = warm.state.free
+    if options.mixed:
+        onwards = MixedVariables(onwards, np.log(np.asarray(warm.state.phi) + 1e-300))
+    last = climb(objective, onwards, options.max_iter - warm.n_iterations, options.tol, hold)
+    return last._replace(n_iterations=warm.n_iterations + last.n_iterations, history=[*warm.history, *last.history[1:]])

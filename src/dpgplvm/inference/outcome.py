@@ -1,0 +1,29 @@
+"""How a fit ended, as a value with a sentence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How a fit ended."""
+
+    CONVERGED = "converged"
+    BUDGET_SPENT = "budget spent"
+    INTERRUPTED = "interrupted"
+    NUMERICAL_TROUBLE = "numerical trouble"
+
+    @property
+    def sentence(self) -> str:
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Outcome.CONVERGED: "The bound stopped rising.",
+    Outcome.BUDGET_SPENT: "The bound was still rising when the iterations were spent: raise max_iter for a better fit.",
+    Outcome.INTERRUPTED: "The fit was interrupted; this is the best state it had reached.",
+    Outcome.NUMERICAL_TROUBLE: (
+        "The bound could not be evaluated any further; this is the best state that was reached. "
+        "Fewer inducing points (n_inducing) or a larger jitter help."
+    ),
+}

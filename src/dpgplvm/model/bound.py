@@ -1,0 +1,146 @@
+"""The evidence lower bound, whole and term by term.
+
+    ELBO = sum_{d,t} phi[d,t] F[d,t] - KL(q(X) || p(X)) + L_DP(phi, a, b, w) + log p(hyperparameters)
+
+The *grouped* bound above is mean-field with q(u_d | z_d) optimal for every z_d: a true lower bound, with T kernels. The
+*mixed* bound is the paper's tilde notation: every column gets hyperparameters averaged over its groups, theta_d =
+sum_t phi[d,t] theta_t, and a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from dpgplvm.model import sticks as dp
+from dpgplvm.model.collapsed import column_bounds
+from dpgplvm.model.hyperprior import Hyperprior
+from dpgplvm.model.kernels import Kernel, Parameters
+from dpgplvm.model.latents import LatentPrior, Marginals, StandardNormal
+from dpgplvm.model.state import State
+from dpgplvm.model.statistics import gather
+
+
+@dataclass(frozen=True)
+class Model:
+    """The choices that define a model; hashable, so that compiled functions can be keyed by it."""
+
+    kernel: Kernel
+    latent_prior: LatentPrior = StandardNormal()
+    hyperprior: Hyperprior = Hyperprior()
+    concentration: dp.Concentration = dp.Concentration()
+    inferred_groups: bool = True  # False: the assignments are given, and there is no Dirichlet process
+    jitter: float = 1e-6  # added to K, as a share of its mean diagonal
+
+
+class Terms(NamedTuple):
+    """The bound, term by term; `total` is their sum."""
+
+    likelihood: Float[Array, ""]  # sum_{d,t} phi F
+    latents: Float[Array, ""]  # -KL(q(X) || p(X))
+    dirichlet_process: dp.StickTerms | None
+    hyperprior: Float[Array, ""]  # log p(theta, beta)
+
+    @property
+    def total(self) -> Float[Array, ""]:
+        return sum(jax.tree.leaves(self))
+
+
+def group_bounds(
+    model: Model,
+    theta: Parameters,
+    noise_precision: Float[Array, ""],
+    marginals: Marginals,
+    inducing: Float[Array, "M Q"],
+    Y: Float[Array, "N D"],
+    jitter: Float[Array, ""] | None = None,
+    block: int | None = None,
+) -> Float[Array, " D"]:
+    """F[:, t]: the collapsed bound of every column under one group's hyperparameters."""
+    K = covariance_of_inducing(model, theta, inducing, jitter)
+    statistics = gather(model.kernel, theta, marginals.mean, marginals.variance, inducing, Y, block)
+    return column_bounds(K, noise_precision, statistics)
+
+
+def covariance_of_inducing(
+    model: Model, theta: Parameters, inducing: Float[Array, "M Q"], jitter: Float[Array, ""] | None = None
+) -> Float[Array, "M M"]:
+    """K_uu, with `jitter` (the model's own, by default) times its mean diagonal added to its diagonal."""
+    K = model.kernel.value(theta, inducing, inducing)
+    share = model.jitter if jitter is None else jitter
+    return K + share * jnp.trace(K) / K.shape[0] * jnp.eye(K.shape[0])
+
+
+def grouped_bounds(
+    model: Model,
+    theta: Parameters,
+    noise_precision: Float[Array, " T"],
+    marginals: Marginals,
+    inducing: Float[Array, "M Q"],
+    Y: Float[Array, "N D"],
+    block: int | None = None,
+) -> Float[Array, "D T"]:
+    """F[d, t] of all groups, one after the other: a batched Cholesky can hang on the CPU, so this is never a vmap."""
+
+    def one_group(group):
+        return group_bounds(model, *group, marginals, inducing, Y, block=block)
+
+    return lax.map(one_group, (theta, noise_precision)).T
+
+
+def mixed_bounds(
+    model: Model,
+    theta: Parameters,
+    noise_precision: Float[Array, " T"],
+    phi: Float[Array, "D T"],
+    marginals: Marginals,
+    inducing: Float[Array, "M Q"],
+    Y: Float[Array, "N D"],
+    block: int | None = None,
+) -> Float[Array, " D"]:
+    """F_d with hyperparameters averaged over groups: D kernels, one column each."""
+
+    @jax.checkpoint
+    def one_column(column):
+        theta_d, noise_precision_d, y = column
+        return group_bounds(model, theta_d, noise_precision_d, marginals, inducing, y[:, None], block=block)[0]
+
+    return lax.map(one_column, (*mix(phi, theta, noise_precision), Y.T))
+
+
+def mix(
+    phi: Float[Array, "D T"], theta: Parameters, noise_precision: Float[Array, " T"]
+) -> tuple[Parameters, Float[Array, " D"]]:
+    """E_q(z_d) of the hyperparameters, for every column."""
+    return jax.tree.map(lambda values: phi @ values, (theta, noise_precision))
+
+
+def elbo_terms(
+    model: Model, state: State, Y: Float[Array, "N D"], mixed: bool = False, block: int | None = None
+) -> Terms:
+    """The bound at `state`, term by term: one differentiable function of everything in it."""
+    free = state.free
+    marginals = model.latent_prior.marginals(free.latents)
+    theta, noise_precision = jax.tree.map(jnp.exp, (free.log_theta, free.log_noise_precision))
+    if mixed:
+        F_d = mixed_bounds(model, theta, noise_precision, state.phi, marginals, free.inducing, Y, block)
+        likelihood = F_d.sum()
+    else:
+        F = grouped_bounds(model, theta, noise_precision, marginals, free.inducing, Y, block)
+        likelihood = (state.phi * F).sum()
+    return Terms(likelihood, *other_terms(model, state))
+
+
+def other_terms(model: Model, state: State) -> tuple[Array, dp.StickTerms | None, Array]:
+    """Every term of the bound but the likelihood."""
+    free = state.free
+    return (
+        -model.latent_prior.divergence(free.latents),
+        dp.terms(state.phi, state.sticks, model.concentration) if model.inferred_groups else None,
+        model.hyperprior.log_density(model.kernel, free.log_theta, free.log_noise_precision).sum(),
+    )

@@ -1,0 +1,40 @@
+"""The base measure of the Dirichlet process: independent log-Normals over a group's hyperparameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dpgplvm.model.kernels import Kernel, Parameters
+
+
+@dataclass(frozen=True)
+class Hyperprior:
+    """log theta ~ N(0, width^2), one width for each role a hyperparameter can have.
+
+    `density` says of what: "log", the density of log theta, which is what a Laplace approximation in log space
+    integrates; or "value", that of theta itself, which has an extra -log theta and is the paper's literal base measure.
+    """
+
+    relevance: float = 3.0
+    scale: float = 2.0
+    noise: float = 3.0
+    density: Literal["log", "value"] = "log"
+
+    def log_density(
+        self, kernel: Kernel, log_theta: Parameters, log_noise_precision: Float[Array, " T"]
+    ) -> Float[Array, " T"]:
+        """log p(theta_t, beta_t) of every group."""
+        total = self._log_normal(log_noise_precision, self.noise)
+        for name, parameter in kernel.parameters.items():
+            width = self.relevance if parameter.role == "relevance" else self.scale
+            each = self._log_normal(log_theta[name], width)
+            total = total + (each.sum(axis=-1) if parameter.per_latent else each)
+        return total
+
+    def _log_normal(self, log_value: Array, width: float) -> Array:
+        of_log = -0.5 * (log_value / width) ** 2 - jnp.log(width) - 0.5 * jnp.log(2.0 * jnp.pi)
+        return of_log if self.density == "log" else of_log - log_value

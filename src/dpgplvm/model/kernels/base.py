@@ -1,0 +1,107 @@
+"""What a kernel is to the rest of the library."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.stats import norm, qmc
+
+Parameters = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One positive hyperparameter of a kernel, one copy of it for every group.
+
+    `role` decides which width of the hyperprior it gets: "relevance" for the weights that say how strongly a latent is
+    listened to, "scale" for variances.
+    """
+
+    per_latent: bool
+    role: Literal["relevance", "scale"]
+
+    def shape(self, n_latents: int) -> tuple[int, ...]:
+        return (n_latents,) if self.per_latent else ()
+
+
+class Kernel(ABC):
+    """A covariance function k(x, x' | theta) and its expectations under independent Gaussians.
+
+    A subclass names its positive hyperparameters in `parameters`, and gives `value` and `diagonal` as functions that
+    JAX can differentiate. That is enough: the psi statistics below then come from fixed quasi-random draws of x. A
+    kernel that has closed forms overrides `psi0`, `psi1` and `psi2` (and nothing else in the library has to change).
+
+    `theta` holds the natural, positive values of one group, by name. Kernels are hashable constants, so an instance
+    must not be changed once it is made; a frozen dataclass does that.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import jax.numpy as jnp
+    >>> from dpgplvm import Kernel, Parameter
+    >>> @dataclass(frozen=True)
+    ... class Cauchy(Kernel):
+    ...     parameters = {
+    ...         "ard_weights": Parameter(per_latent=True, role="relevance"),
+    ...         "signal_variance": Parameter(per_latent=False, role="scale"),
+    ...     }
+    ...     def value(self, theta, X, Z):
+    ...         squared = (X[:, None] - Z[None]) ** 2 @ theta["ard_weights"]
+    ...         return theta["signal_variance"] / (1 + squared)
+    ...     def diagonal(self, theta, X):
+    ...         return jnp.full(X.shape[0], theta["signal_variance"])
+    """
+
+    parameters: dict[str, Parameter]
+    n_draws: int = 64
+
+    @abstractmethod
+    def value(self, theta: Parameters, X: Float[Array, "N Q"], Z: Float[Array, "M Q"]) -> Float[Array, "N M"]:
+        """k(x_n, z_m)."""
+
+    @abstractmethod
+    def diagonal(self, theta: Parameters, X: Float[Array, "N Q"]) -> Float[Array, " N"]:
+        """k(x_n, x_n)."""
+
+    def rank(self, n_latents: int) -> int | None:
+        """Inducing points beyond this many add nothing, because K is singular; None for a kernel with no such limit."""
+        return None
+
+    def psi0(self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, ""]:
+        """sum_n E[k(x_n, x_n)]."""
+        draws = self._draws(mean, variance)
+        return self.diagonal(theta, draws.reshape(-1, mean.shape[1])).sum() / self.n_draws
+
+    def psi1(
+        self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
+    ) -> Float[Array, "N M"]:
+        """E[k(x_n, z_m)]."""
+        return self._value_at_draws(theta, mean, variance, Z).mean(axis=0)
+
+    def psi2(
+        self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
+    ) -> Float[Array, "M M"]:
+        """sum_n E[k(z_m, x_n) k(x_n, z_m')]."""
+        flat = self._value_at_draws(theta, mean, variance, Z).reshape(-1, Z.shape[0])
+        return flat.T @ flat / self.n_draws
+
+    def _draws(self, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, "S N Q"]:
+        standard = standard_normal_draws(self.n_draws, mean.shape[1])
+        return mean + jnp.sqrt(variance) * standard[:, None, :]
+
+    def _value_at_draws(self, theta, mean, variance, Z) -> Float[Array, "S N M"]:
+        draws = self._draws(mean, variance)
+        flat = self.value(theta, draws.reshape(-1, mean.shape[1]), Z)
+        return flat.reshape(self.n_draws, mean.shape[0], Z.shape[0])
+
+
+def standard_normal_draws(n_draws: int, n_latents: int) -> np.ndarray:
+    """[n_draws, Q] quasi-random standard normals, always the same, in mirrored pairs so that odd moments vanish."""
+    half = qmc.Sobol(n_latents, scramble=True, rng=np.random.default_rng(20)).random((n_draws + 1) // 2)
+    draws = norm.ppf(np.clip(half, 1e-12, 1 - 1e-12))
+    return np.concatenate([draws, -draws])[:n_draws]

@@ -1,0 +1,54 @@
+"""Priors and posteriors of the latent points X.
+
+The rest of the model sees a posterior of the latents only through the marginal mean and variance of every x_nq, and
+through its divergence from the prior. A prior that couples rows, such as a Gaussian process over time, is another class
+with the same three methods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+LatentParameters = dict[str, Array]
+
+
+class Marginals(NamedTuple):
+    """Mean and variance of every latent coordinate of every row under q(X)."""
+
+    mean: Float[Array, "N Q"]
+    variance: Float[Array, "N Q"]
+
+
+class LatentPrior(Protocol):
+    """A prior p(X) together with the family of q(X) that approximates its posterior."""
+
+    def start(self, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> LatentParameters:
+        """Free parameters of the q(X) with these marginals, or as near to them as the family comes."""
+        ...
+
+    def marginals(self, parameters: LatentParameters) -> Marginals:
+        """What the kernels' statistics need of q(X)."""
+        ...
+
+    def divergence(self, parameters: LatentParameters) -> Float[Array, ""]:
+        """KL(q(X) || p(X)) in nats."""
+        ...
+
+
+@dataclass(frozen=True)
+class StandardNormal:
+    """p(x_n) = N(0, I), q(x_n) = N(mu_n, diag S_n): the paper's equations (model_factor_x) and q(X)."""
+
+    def start(self, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> LatentParameters:
+        return {"mean": jnp.asarray(mean), "log_variance": jnp.log(variance)}
+
+    def marginals(self, parameters: LatentParameters) -> Marginals:
+        return Marginals(parameters["mean"], jnp.exp(parameters["log_variance"]))
+
+    def divergence(self, parameters: LatentParameters) -> Float[Array, ""]:
+        mean, variance = self.marginals(parameters)
+        return 0.5 * (mean**2 + variance - parameters["log_variance"] - 1.0).sum()

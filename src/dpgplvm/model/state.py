@@ -1,0 +1,37 @@
+"""Everything that a fit moves, in one immutable tree, named as users meet it, with the paper's letters beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import jax
+from jaxtyping import Array, Float
+
+from dpgplvm.model.kernels import Parameters
+from dpgplvm.model.latents import LatentParameters
+from dpgplvm.model.sticks import Sticks
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Free:
+    """What an optimiser moves: the parameters with no closed-form optimum. All unconstrained."""
+
+    latents: LatentParameters  # of q(X)
+    inducing: Float[Array, "M Q"]  # X_u
+    log_theta: Parameters  # log of gamma, sigma^2, ...: each [T, ...]
+    log_noise_precision: Float[Array, " T"]  # log beta
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class State:
+    """The whole variational posterior and the hyperparameters."""
+
+    free: Free
+    phi: Float[Array, "D T"]  # q(Z)
+    sticks: Sticks  # q(V), q(alpha)
+
+    def replace(self, **changes: object) -> Self:
+        return replace(self, **changes)

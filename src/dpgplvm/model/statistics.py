@@ -1,0 +1,72 @@
+"""What the model keeps of the rows: sums of statistics, and nothing else.
+
+Because rows enter only through these sums, blocks of rows, mini-batches and rows spread over devices are all the same
+computation: add up the statistics, then evaluate the bound on M x M matrices.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from dpgplvm.model.kernels import Kernel, Parameters
+
+
+class Statistics(NamedTuple):
+    """Sums over rows for one group's kernel and every column of the table."""
+
+    n_rows: Float[Array, ""]
+    psi0: Float[Array, ""]  # sum_n E[k(x_n, x_n)]
+    psi1_y: Float[Array, "M D"]  # Psi1' Y
+    psi2: Float[Array, "M M"]  # sum_n E[k(z, x_n) k(x_n, z')]
+    y_squared: Float[Array, " D"]  # y_d' y_d
+
+
+def gather(
+    kernel: Kernel,
+    theta: Parameters,
+    mean: Float[Array, "N Q"],
+    variance: Float[Array, "N Q"],
+    inducing: Float[Array, "M Q"],
+    Y: Float[Array, "N D"],
+    block: int | None = None,
+) -> Statistics:
+    """Statistics of all rows; with `block`, that many rows at a time.
+
+    In blocks nothing of size N x M^2 is kept between value and adjoint: the adjoint computes each block again. Without,
+    it is kept, which is faster while it fits the memory.
+    """
+
+    def of_rows(mean, variance, Y) -> Statistics:
+        # psi1 transposed first: the product over rows then reads both factors in order.
+        psi1 = kernel.psi1(theta, mean, variance, inducing)
+        return Statistics(
+            n_rows=jnp.asarray(float(Y.shape[0])),
+            psi0=kernel.psi0(theta, mean, variance),
+            psi1_y=psi1.T @ Y,
+            psi2=kernel.psi2(theta, mean, variance, inducing),
+            y_squared=(Y**2).sum(axis=0),
+        )
+
+    n_rows = Y.shape[0]
+    if block is None or n_rows <= block:
+        return of_rows(mean, variance, Y)
+
+    in_blocks = n_rows - n_rows % block
+    recomputed = jax.checkpoint(of_rows)
+
+    def add_block(total: Statistics, rows) -> tuple[Statistics, None]:
+        return jax.tree.map(jnp.add, total, recomputed(*rows)), None
+
+    blocks = [a[:in_blocks].reshape(-1, block, a.shape[1]) for a in (mean, variance, Y)]
+    nothing = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(of_rows, *(a[0] for a in blocks))
+    )
+    total, _ = lax.scan(add_block, nothing, blocks)
+    if in_blocks < n_rows:
+        total, _ = add_block(total, tuple(a[in_blocks:] for a in (mean, variance, Y)))
+    return total
