@@ -64,7 +64,7 @@ def make_views(
     rng = np.random.default_rng(random_state)
     n_groups = len(latents)
     sizes = [columns] * n_groups if isinstance(columns, int) else list(columns)
-    noises = [float(noise_variance)] * n_groups if np.isscalar(noise_variance) else list(noise_variance)
+    noises = [noise_variance] * n_groups if isinstance(noise_variance, float | int) else list(noise_variance)
     if not len(sizes) == len(noises) == n_groups:
         raise ValueError(
             f"latents describes {n_groups} groups, columns {len(sizes)} and noise_variance {len(noises)}: "
@@ -74,7 +74,9 @@ def make_views(
     blocks, listens = [], np.zeros((n_groups + bool(n_noise_columns), X.shape[1]), dtype=bool)
     for k, group in enumerate(latents):
         own = X[:, list(group)]
-        along = np.full(len(group), weights) if np.isscalar(weights) else np.asarray(weights[k], dtype=float)
+        along = (
+            np.full(len(group), weights) if isinstance(weights, float | int) else np.asarray(weights[k], dtype=float)
+        )
         if len(along) != len(group):
             raise ValueError(f"weights[{k}] has {len(along)} entries, but group {k} listens to {len(group)} latents")
         signal = own @ rng.normal(size=(len(group), sizes[k])) if linear else _gp_draws(own, along, sizes[k], rng)

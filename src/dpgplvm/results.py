@@ -44,7 +44,8 @@ def results(model: Model, climb: Climb, Y: np.ndarray) -> Results:
     free = state.free
     marginals = model.latent_prior.marginals(free.latents)
     phi = np.asarray(state.phi)
-    block = Plan.for_size(*Y.shape, free.inducing.shape[0], phi.shape[1]).rows_at_once
+    n_rows, n_columns = Y.shape
+    block = Plan.for_size(n_rows, n_columns, free.inducing.shape[0], phi.shape[1]).rows_at_once
     listens = _relevance(model, state, Y, block=block)
     seen = _groups_by_size(phi) if model.inferred_groups else np.arange(phi.shape[1])
     position = np.empty(phi.shape[1], dtype=int)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from dpgplvm.inference import paper
-from dpgplvm.inference.climb import Climb, climb
+from dpgplvm.inference.climb import Climb, Climbable, climb
 from dpgplvm.inference.mixed import MixedObjective, MixedVariables
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.outcome import Outcome
@@ -35,24 +36,25 @@ def fit(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator,
     """Fit `model` to the scaled table Y."""
     sizes = (options.n_latents, options.n_inducing, options.n_groups)
     if options.optimiser == "paper":
-        variables = paper.start(model, Y, *sizes, rng)
+        everything = paper.start(model, Y, *sizes, rng)
         if start is not None:
-            variables["free"] = start
-        return paper.ascend(model, Y, variables, options.max_iter, options.mixed, options.assignments)
+            everything["free"] = start
+        return paper.ascend(model, Y, everything, options.max_iter, options.mixed, options.assignments)
     free = start or from_principal_components(model, Y, *sizes, rng)
+    variables: Any = free
+    objective: Climbable = Objective(model, Y, options.assignments)
+    hold = set()
     if options.mixed:
-        variables = MixedVariables(free, rng.normal(size=(Y.shape[1], options.n_groups)))
+        variables = MixedVariables(free, jnp.asarray(rng.normal(size=(Y.shape[1], options.n_groups))))
         objective = MixedObjective(model, Y, options.assignments)
         hold = {"logits"} if options.assignments is not None else set()
-    else:
-        variables, objective, hold = free, Objective(model, Y, options.assignments), set()
     first = min(_ITERATIONS_WITH_NOISE_HELD, options.max_iter) if start is None else 0
     # With free noise from the start a fit can end with everything explained as noise.
     warm = climb(objective, variables, first, options.tol, hold | {"log_noise_precision"})
     if warm.outcome in (Outcome.INTERRUPTED, Outcome.NUMERICAL_TROUBLE) or options.max_iter == first > 0:
         return warm
-    onwards = warm.state.free
+    onwards: Any = warm.state.free
     if options.mixed:
-        onwards = MixedVariables(onwards, np.log(np.asarray(warm.state.phi) + 1e-300))
+        onwards = MixedVariables(onwards, jnp.log(warm.state.phi + 1e-300))
     last = climb(objective, onwards, options.max_iter - warm.n_iterations, options.tol, hold)
     return last._replace(n_iterations=warm.n_iterations + last.n_iterations, history=[*warm.history, *last.history[1:]])

@@ -89,8 +89,8 @@ class Objective:
         with double_precision():
             free = jax.tree.map(jnp.asarray, free)
             marginals = _marginals(self.model, free)
-            n_columns, n_groups = self.Y.shape[1], free.log_noise_precision.shape[0]
-            plan = Plan.for_size(*self.Y.shape, free.inducing.shape[0], n_groups)
+            (n_rows, n_columns), n_groups = self.Y.shape, free.log_noise_precision.shape[0]
+            plan = Plan.for_size(n_rows, n_columns, free.inducing.shape[0], n_groups)
             bundles = _bundles(n_groups, plan.groups_at_once)
             compute = partial(_with_enough_jitter, self.model, free, marginals, self.Y, plan)
 
@@ -98,25 +98,26 @@ class Objective:
             guessed = _weights_by_bundle(guess, bundles)
             parts = self._on_threads(compute, zip(bundles, guessed, strict=True))
             F = np.concatenate([bounds for bounds, _ in parts])[:n_groups].T
-            self._assign(F)
-            weights = _weights_by_bundle(self._phi, bundles)
+            phi, sticks = self._assign(F)
+            weights = _weights_by_bundle(phi, bundles)
             changed = np.flatnonzero(np.abs(weights - guessed).max(axis=(1, 2)) > _SAME_WEIGHT)
             again = self._on_threads(compute, [(bundles[b], weights[b]) for b in changed])
             for b, part in zip(changed, again, strict=True):
                 parts[b] = part
 
-            state = State(free, jnp.asarray(self._phi), self._sticks)
+            state = State(free, jnp.asarray(phi), sticks)
             terms, value, gradient = _finish(self.model, state, F, [adjoint for _, adjoint in parts])
             return Evaluation(float(value), gradient, state, terms)
 
-    def _assign(self, F: np.ndarray) -> None:
+    def _assign(self, F: np.ndarray) -> tuple[np.ndarray, dp.Sticks]:
         """q(Z), q(V), q(alpha): at their joint optimum, climbed from the last one, unless groups are given."""
         prior = self.model.concentration
-        if self._sticks is None:
-            self._sticks = dp.prior_sticks(F.shape[1], prior)
-        if not self._held:
-            phi, self._sticks = _profile(F, self._sticks, prior)
-            self._phi = np.asarray(phi)
+        start = self._sticks or dp.prior_sticks(F.shape[1], prior)
+        if self._held and self._phi is not None:
+            return self._phi, start
+        phi, self._sticks = _profile(F, start, prior)
+        self._phi = np.asarray(phi)
+        return self._phi, self._sticks
 
     def _on_threads(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         def in_double_precision(item):
@@ -167,8 +168,8 @@ def _bounds_and_adjoint(model, free, marginals, Y, groups, weights, jitter, bloc
 
     def bounds(log_theta, log_noise_precision, inducing, marginals):
         def of_group(t, share):
-            group = jax.tree.map(lambda value: jnp.exp(value[t]), (log_theta, log_noise_precision))
-            return group_bounds(model, *group, marginals, inducing, Y, share, block)
+            theta, noise_precision = jax.tree.map(lambda value: jnp.exp(value[t]), (log_theta, log_noise_precision))
+            return group_bounds(model, theta, noise_precision, marginals, inducing, Y, share, block)
 
         # Unrolled: no factorisation is batched, and XLA can work on one group while another waits.
         return jnp.stack([of_group(groups[i], jitter[i]) for i in range(len(groups))])

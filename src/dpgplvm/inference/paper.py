@@ -33,15 +33,15 @@ def start(
     hyperprior = model.hyperprior
     widths = {"relevance": hyperprior.relevance, "scale": hyperprior.scale}
     log_theta = {
-        name: widths[parameter.role] * rng.normal(size=(n_groups, *parameter.shape(n_latents)))
+        name: jnp.asarray(widths[parameter.role] * rng.normal(size=(n_groups, *parameter.shape(n_latents))))
         for name, parameter in model.kernel.parameters.items()
     }
     return {
         "free": Free(
             latents=model.latent_prior.start(jnp.asarray(mean), jnp.ones(mean.shape)),
-            inducing=mean[rng.choice(len(mean), n_inducing, replace=False)],
+            inducing=jnp.asarray(mean[rng.choice(len(mean), n_inducing, replace=False)]),
             log_theta=log_theta,
-            log_noise_precision=hyperprior.noise * rng.normal(size=n_groups),
+            log_noise_precision=jnp.asarray(hyperprior.noise * rng.normal(size=n_groups)),
         ),
         "logits": rng.normal(size=(Y.shape[1], n_groups)),
         "log_a": rng.normal(size=n_groups - 1),
@@ -67,15 +67,15 @@ def ascend(
     The step is for the bound divided by the number of entries of Y, and halves whenever the bound is not finite.
     """
     with double_precision():
-        Y = jnp.asarray(Y, dtype=float)
-        held = None if held is None else jnp.asarray(held, dtype=float)
+        table = jnp.asarray(Y, dtype=float)
+        given = None if held is None else jnp.asarray(held, dtype=float)
         here = best = jax.tree.map(jnp.asarray, variables)
         velocity = jax.tree.map(jnp.zeros_like, here)
         history: list[float] = []
         best_value, outcome = -np.inf, Outcome.BUDGET_SPENT
         try:
             for iteration in range(0, max_iter + 1, _STEPS_PER_CALL):
-                ahead, ahead_velocity, value = _steps(model, here, velocity, Y, held, step, mixed)
+                ahead, ahead_velocity, value = _steps(model, here, velocity, table, given, step, mixed)
                 value = float(value)
                 if not np.isfinite(value):
                     here, velocity, step = best, jax.tree.map(jnp.zeros_like, here), 0.5 * step
@@ -96,8 +96,8 @@ def ascend(
                     break
         except KeyboardInterrupt:
             outcome = Outcome.INTERRUPTED
-        state = _state(best, held)
-        terms = _terms(model, state, Y, mixed)
+        state = _state(best, given)
+        terms = _terms(model, state, table, mixed)
         return Climb(state, terms, float(terms.total), outcome, _STEPS_PER_CALL * len(history), history)
 
 

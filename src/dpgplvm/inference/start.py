@@ -38,14 +38,15 @@ def from_principal_components(
         if parameter.role == "relevance":
             theta[name] = theta[name] * np.maximum(share / share[0], 1e-2)
     log_theta = {
-        name: np.log(values) + 0.1 * rng.normal(size=values.shape) * (n_groups > 1) for name, values in theta.items()
+        name: jnp.asarray(np.log(values) + 0.1 * rng.normal(size=values.shape) * (n_groups > 1))
+        for name, values in theta.items()
     }
     noise_precision = 1.0 / (START_NOISE_SHARE * np.mean(np.var(Y, axis=0)))
     return Free(
         latents=model.latent_prior.start(jnp.asarray(mean), jnp.asarray(variance)),
-        inducing=inducing_points(mean, n_inducing, rng),
+        inducing=jnp.asarray(inducing_points(mean, n_inducing, rng)),
         log_theta=log_theta,
-        log_noise_precision=np.full(n_groups, np.log(noise_precision)),
+        log_noise_precision=jnp.full(n_groups, jnp.log(noise_precision)),
     )
 
 

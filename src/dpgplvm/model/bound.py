@@ -48,7 +48,7 @@ class Terms(NamedTuple):
 
     @property
     def total(self) -> Float[Array, ""]:
-        return sum(jax.tree.leaves(self))
+        return sum(jax.tree.leaves(self), start=jnp.zeros(()))
 
 
 def group_bounds(
@@ -88,7 +88,8 @@ def grouped_bounds(
     """F[d, t] of all groups, one after the other: a batched Cholesky can hang on the CPU, so this is never a vmap."""
 
     def one_group(group):
-        return group_bounds(model, *group, marginals, inducing, Y, block=block)
+        theta, noise_precision = group
+        return group_bounds(model, theta, noise_precision, marginals, inducing, Y, block=block)
 
     return lax.map(one_group, (theta, noise_precision)).T
 

@@ -51,10 +51,10 @@ def relevance(
         total.append(0.5 * ((f - moved) ** 2).mean(axis=0) / variance)
         slope = (f - f.mean(axis=0)).T @ standard[:, q] / n_draws
         linear.append(slope**2 / (np.mean(standard[:, q] ** 2) * variance))
-    total, linear = jnp.stack(total, axis=1), jnp.stack(linear, axis=1)
+    linear_share = jnp.stack(linear, axis=1)
     # Sampling error can put a linear effect above the total one, or either above the whole.
-    total = jnp.clip(jnp.maximum(total, linear), 0.0, 1.0)
-    return Relevance(total, jnp.minimum(linear, total))
+    total_share = jnp.clip(jnp.maximum(jnp.stack(total, axis=1), linear_share), 0.0, 1.0)
+    return Relevance(total_share, jnp.minimum(linear_share, total_share))
 
 
 def spread_of_latents(marginals: Marginals) -> tuple[Float[Array, " Q"], Float[Array, " Q"]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import jax
 from jaxtyping import Array, Float
@@ -32,6 +31,3 @@ class State:
     free: Free
     phi: Float[Array, "D T"]  # q(Z)
     sticks: Sticks  # q(V), q(alpha)
-
-    def replace(self, **changes: object) -> Self:
-        return replace(self, **changes)

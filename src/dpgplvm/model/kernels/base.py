@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -57,8 +57,8 @@ class Kernel(ABC):
     ...         return jnp.full(X.shape[0], theta["signal_variance"])
     """
 
-    parameters: dict[str, Parameter]
-    n_draws: int = 64
+    parameters: ClassVar[dict[str, Parameter]]
+    n_draws: ClassVar[int] = 64
 
     @abstractmethod
     def value(self, theta: Parameters, X: Float[Array, "N Q"], Z: Float[Array, "M Q"]) -> Float[Array, "N M"]:
