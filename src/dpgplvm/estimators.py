@@ -96,7 +96,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         self._names = names
         with computing():
             table = self._scaling.to_model(Y)
-            climb = fitting.fit(
+            ended = fitting.fit(
                 self._model,
                 table,
                 fitting.Options(
@@ -112,7 +112,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
                 np.random.default_rng(_seed(self.random_state)),
                 start,
             )
-            self._publish(results(self._model, climb, table))
+            self._publish(results(self._model, ended, table))
         return self
 
     def fit_transform(self, Y, y=None, **fit_params) -> np.ndarray:

@@ -9,7 +9,9 @@ import jax
 import numpy as np
 
 from dpgplvm.inference.climb import Climb
-from dpgplvm.inference.objective import Plan
+from dpgplvm.inference.fit import Fit
+from dpgplvm.inference.moves import Move
+from dpgplvm.inference.objective import rows_per_block
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.model.bound import Model
 from dpgplvm.model.relevance import relevance
@@ -35,17 +37,19 @@ class Results(NamedTuple):
     outcome: Outcome
     n_iter: int
     history: np.ndarray
+    moves: list[Move]
     state: State
 
 
-def results(model: Model, climb: Climb, Y: np.ndarray) -> Results:
+def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     """Read off everything a user meets."""
+    climb = ended.climb
     state = climb.state
     free = state.free
     marginals = model.latent_prior.marginals(free.latents)
     phi = np.asarray(state.phi)
     n_rows, n_columns = Y.shape
-    block = Plan.for_size(n_rows, n_columns, free.inducing.shape[0], phi.shape[1]).rows_at_once
+    block = rows_per_block(n_rows, n_columns, free.inducing.shape[0])
     listens = _relevance(model, state, Y, block=block)
     seen = _groups_by_size(phi) if model.inferred_groups else np.arange(phi.shape[1])
     position = np.empty(phi.shape[1], dtype=int)
@@ -67,6 +71,7 @@ def results(model: Model, climb: Climb, Y: np.ndarray) -> Results:
         outcome=climb.outcome,
         n_iter=climb.n_iterations,
         history=np.asarray(climb.history),
+        moves=ended.moves,
         state=jax.tree.map(np.asarray, state),
     )
 

@@ -1,4 +1,4 @@
-"""From a table to a fitted state: start, climb with the noise held, climb with all of it."""
+"""From a table to a fitted state: which start, which bound, which optimiser."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import numpy as np
 
 from dpgplvm.inference import paper
 from dpgplvm.inference.climb import Climb, Climbable, climb
+from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.mixed import MixedObjective, MixedVariables
+from dpgplvm.inference.moves import Move
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.outcome import Outcome
+from dpgplvm.inference.search import search
 from dpgplvm.inference.start import from_principal_components
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
@@ -32,15 +35,30 @@ class Options(NamedTuple):
     tol: float
 
 
-def fit(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator, start: Free | None = None) -> Climb:
+class Fit(NamedTuple):
+    """What a fit ended with."""
+
+    climb: Climb
+    moves: list[Move]
+
+
+def fit(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator, start: Free | None = None) -> Fit:
     """Fit `model` to the scaled table Y."""
     sizes = (options.n_latents, options.n_inducing, options.n_groups)
     if options.optimiser == "paper":
         everything = paper.start(model, Y, *sizes, rng)
         if start is not None:
             everything["free"] = start
-        return paper.ascend(model, Y, everything, options.max_iter, options.mixed, options.assignments)
-    free = start or from_principal_components(model, Y, *sizes, rng)
+        return Fit(paper.ascend(model, Y, everything, options.max_iter, options.mixed, options.assignments), [])
+    if start is None and options.assignments is None and not options.mixed and options.max_iter > 0:
+        found = search(Problem(model, Y), *sizes, options.max_iter, options.tol, rng)
+        return Fit(found.best.climb, found.moves)
+    return Fit(_climb_in_two(model, Y, options, rng, start), [])
+
+
+def _climb_in_two(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator, start: Free | None) -> Climb:
+    """Climb with the noise held, then with all of it free: free from the start, all may end up explained as noise."""
+    free = start or from_principal_components(model, Y, options.n_latents, options.n_inducing, options.n_groups, rng)
     variables: Any = free
     objective: Climbable = Objective(model, Y, options.assignments)
     hold = set()
@@ -49,7 +67,6 @@ def fit(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator,
         objective = MixedObjective(model, Y, options.assignments)
         hold = {"logits"} if options.assignments is not None else set()
     first = min(_ITERATIONS_WITH_NOISE_HELD, options.max_iter) if start is None else 0
-    # With free noise from the start a fit can end with everything explained as noise.
     warm = climb(objective, variables, first, options.tol, hold | {"log_noise_precision"})
     if warm.outcome in (Outcome.INTERRUPTED, Outcome.NUMERICAL_TROUBLE) or options.max_iter == first > 0:
         return warm

@@ -140,8 +140,9 @@ def elbo_terms(
 def other_terms(model: Model, state: State) -> tuple[Array, dp.StickTerms | None, Array]:
     """Every term of the bound but the likelihood."""
     free = state.free
+    log_prior = model.hyperprior.log_density(model.kernel, free.log_theta, free.log_noise_precision)
     return (
         -model.latent_prior.divergence(free.latents),
         dp.terms(state.phi, state.sticks, model.concentration) if model.inferred_groups else None,
-        model.hyperprior.log_density(model.kernel, free.log_theta, free.log_noise_precision).sum(),
+        (log_prior if state.in_play is None else state.in_play * log_prior).sum(),
     )

@@ -31,3 +31,4 @@ class State:
     free: Free
     phi: Float[Array, "D T"]  # q(Z)
     sticks: Sticks  # q(V), q(alpha)
+    in_play: Float[Array, " T"] | None = None  # 1 for groups that columns may use, 0 for spare ones; None: all may
