@@ -59,6 +59,18 @@ def check_values(Y: np.ndarray, names: list[str]) -> None:
         raise ValueError(f"{_plural(columns, 'column')} {_listed(columns)} {verb} constant: drop {_them(columns)}")
 
 
+def check_start(start: Any, n_rows: int, n_latents: int, n_groups: int) -> None:
+    """Refuse a start that was made for another table or another model."""
+    n_own, q_own = start.latents["mean"].shape
+    came = (n_own, q_own, start.inducing.shape[1], len(start.log_noise_precision))
+    if came != (n_rows, n_latents, n_latents, n_groups):
+        raise ValueError(
+            f"start is for {n_own} rows, {q_own} latents (inducing points in {start.inducing.shape[1]}) and "
+            f"{came[-1]} group(s), but the fit has {n_rows} rows, {n_latents} latents and {n_groups} group(s): "
+            "make it for these, or change n_latents and the groups"
+        )
+
+
 def column_names(n_columns: int, feature_names: np.ndarray | None) -> list[str]:
     """The user's names, or `column 0`, `column 1`, ..."""
     if feature_names is not None:

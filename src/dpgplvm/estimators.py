@@ -91,7 +91,11 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         data.check_values(Y, names)
         n_latents = self._checked_n_latents(*Y.shape)
         given, self._group_names = self._given_groups(names)
+        n_groups = self._truncation(Y.shape[1]) if given is None else int(given.max()) + 1
         self._model = self._make_model(inferred_groups=given is None)
+        n_inducing = min(self.n_inducing, len(Y), self._model.kernel.rank(n_latents) or len(Y))
+        if start is not None:
+            data.check_start(start, len(Y), n_latents, n_groups)
         self._scaling = data.Scaling.of(Y, self.standardise)
         self._names = names
         with computing():
@@ -101,9 +105,9 @@ class _LatentModel(TransformerMixin, BaseEstimator):
                 table,
                 fitting.Options(
                     n_latents=n_latents,
-                    n_inducing=min(self.n_inducing, len(Y), self._model.kernel.rank(n_latents) or len(Y)),
-                    n_groups=self._truncation(Y.shape[1]) if given is None else int(given.max()) + 1,
-                    assignments=None if given is None else np.eye(given.max() + 1)[given],
+                    n_inducing=n_inducing,
+                    n_groups=n_groups,
+                    assignments=None if given is None else np.eye(n_groups)[given],
                     mixed=self.bound == "mixed",
                     optimiser=self.optimiser,
                     max_iter=self.max_iter,

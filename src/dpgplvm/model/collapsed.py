@@ -1,11 +1,16 @@
 """The collapsed bound of one group, F[d] for every column d, and its adjoint in closed form.
 
-With K = L L', W = L^-1 Psi2 L^-T, A = I + beta W = La La', R = La^-1 L^-1 and C = R Psi1'Y (appendix B of the paper)
+With K = L L', W = L^-1 Psi2 L^-T, A = I + beta W = La La', C = La^-1 L^-1 Psi1'Y (appendix B of the paper)
 
     F[d] = -N/2 log 2pi + N/2 log beta - log|La| - beta/2 psi0 + beta/2 tr W - beta/2 y_d'y_d + beta^2/2 |C_d|^2.
 
-The adjoint does not pass through the Cholesky factors. With B = (K + beta Psi2)^-1 = R'R and V = B Psi1'Y it needs
-products of M x M matrices only.
+The adjoint does not pass through the Cholesky factors. With U = A^-1 L^-1 Psi1'Y and G = I - A^-1 = beta W A^-1 it is
+
+    d/dK    = L^-T [ n/2 (G - beta W) - beta^2/2 U diag(w) U' ] L^-1
+    d/dPsi2 = L^-T [ n beta/2 G - beta^3/2 U diag(w) U' ] L^-1
+
+for cotangents w with sum n. Everything is subtracted in this whitened basis, where all of it is of order one: formed
+from K^-1 and (K + beta Psi2)^-1 instead, a smooth kernel loses half of the digits.
 """
 
 from __future__ import annotations
@@ -24,8 +29,8 @@ class Factors(NamedTuple):
     """The factorised posterior of the inducing outputs of one group."""
 
     whiten: Float[Array, "M M"]  # L^-1
-    root: Float[Array, "M M"]  # R, with R'R = B = (K + beta Psi2)^-1
-    projected: Float[Array, "M D"]  # C = R Psi1'Y
+    whiten_posterior: Float[Array, "M M"]  # La^-1
+    projected: Float[Array, "M D"]  # C = La^-1 L^-1 Psi1'Y
     whitened_psi2: Float[Array, "M M"]  # W
     log_determinant: Float[Array, ""]  # log|La|
 
@@ -36,8 +41,14 @@ def factorise(K: Float[Array, "M M"], beta: Float[Array, ""], statistics: Statis
     whiten = solve_triangular(jnp.linalg.cholesky(K), identity, lower=True)
     W = whiten @ statistics.psi2 @ whiten.T
     La = jnp.linalg.cholesky(identity + beta * W)
-    root = solve_triangular(La, whiten, lower=True)
-    return Factors(whiten, root, root @ statistics.psi1_y, W, jnp.log(jnp.diagonal(La)).sum())
+    whiten_posterior = solve_triangular(La, identity, lower=True)
+    projected = whiten_posterior @ (whiten @ statistics.psi1_y)
+    return Factors(whiten, whiten_posterior, projected, W, jnp.log(jnp.diagonal(La)).sum())
+
+
+def mean_weights(beta: Float[Array, ""], factors: Factors) -> Float[Array, "M D"]:
+    """beta (K + beta Psi2)^-1 Psi1'Y: a column's posterior mean function is k(., Z) times its own of these."""
+    return beta * factors.whiten.T @ (factors.whiten_posterior.T @ factors.projected)
 
 
 @jax.custom_vjp
@@ -60,24 +71,25 @@ def _forward(K, beta, statistics):
 
 def _backward(saved, w):
     beta, statistics, factors = saved
-    n, psi0, _, psi2, y_squared = statistics
-    K_inverse = factors.whiten.T @ factors.whiten
-    gap = K_inverse - factors.root.T @ factors.root  # K^-1 - B
-    V = factors.root.T @ factors.projected
-    VV = (V * w) @ V.T
+    n, psi0, _, _, y_squared = statistics
+    L_inverse, W = factors.whiten, factors.whitened_psi2
+    U = factors.whiten_posterior.T @ factors.projected
+    UU = (U * w) @ U.T
+    shrinkage = beta * (W @ factors.whiten_posterior.T) @ factors.whiten_posterior  # G
+    shrinkage = 0.5 * (shrinkage + shrinkage.T)
     total = w.sum()
-    d_psi2 = 0.5 * total * beta * gap - 0.5 * beta**3 * VV
-    d_K = 0.5 * total * gap - 0.5 * total * beta * K_inverse @ psi2 @ K_inverse - 0.5 * beta**2 * VV
+    d_K = L_inverse.T @ (0.5 * total * (shrinkage - beta * W) - 0.5 * beta**2 * UU) @ L_inverse
+    d_psi2 = L_inverse.T @ (0.5 * total * beta * shrinkage - 0.5 * beta**3 * UU) @ L_inverse
     d_beta = (
-        0.5 * total * (n / beta + (gap * psi2).sum() - psi0)
+        0.5 * total * (n / beta + (shrinkage * W).sum() - psi0)
         - 0.5 * w @ y_squared
         + beta * w @ (factors.projected**2).sum(axis=0)
-        - 0.5 * beta**2 * (VV * psi2).sum()
+        - 0.5 * beta**2 * (UU * W).sum()
     )
     d_statistics = Statistics(
         n_rows=0.5 * total * (jnp.log(beta) - jnp.log(2.0 * jnp.pi)),
         psi0=-0.5 * total * beta,
-        psi1_y=beta**2 * V * w,
+        psi1_y=beta**2 * (L_inverse.T @ U) * w,
         psi2=d_psi2,
         y_squared=-0.5 * beta * w,
     )

@@ -8,7 +8,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from dpgplvm.model.bound import Model, covariance_of_inducing
-from dpgplvm.model.collapsed import factorise
+from dpgplvm.model.collapsed import factorise, mean_weights
 from dpgplvm.model.state import State
 from dpgplvm.model.statistics import gather
 
@@ -24,8 +24,7 @@ def inducing_weights(
         theta, beta = group
         K = covariance_of_inducing(model, theta, free.inducing)
         statistics = gather(model.kernel, theta, *marginals, free.inducing, Y, block)
-        factors = factorise(K, beta, statistics)
-        return beta * factors.root.T @ factors.projected
+        return mean_weights(beta, factorise(K, beta, statistics))
 
     return lax.map(one_group, jax.tree.map(jnp.exp, (free.log_theta, free.log_noise_precision)))
 

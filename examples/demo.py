@@ -1,0 +1,68 @@
+"""Find the groups of columns in a simulated table whose groups are known, and draw what was found.
+
+make demo
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from dpgplvm import DPGPLVM
+from dpgplvm.datasets import Views, make_views
+
+FOLDER = Path("demo")
+
+
+def simulate() -> Views:
+    """Thirty columns in three groups over four latents, the columns in random order."""
+    table = make_views(n_samples=120, latents=[(0, 1), (1, 2), (0, 3)], columns=10, random_state=1)
+    order = np.random.default_rng(0).permutation(table.Y.shape[1])
+    return table._replace(Y=table.Y[:, order], groups=table.groups[order])
+
+
+def draw(model: DPGPLVM, table: Views) -> Path:
+    order = np.lexsort((table.groups, model.groups_))
+    used = model.relevance_.max(axis=0) > 0.05
+    figure, (truth, heard, path) = plt.subplots(1, 3, figsize=(11, 5), width_ratios=[0.5, 2, 3], layout="constrained")
+    pair = np.stack([table.groups, model.groups_], axis=1)[order]
+    truth.imshow(pair, aspect="auto", cmap="Set2", interpolation="none")
+    truth.set_xticks([0, 1], ["true", "found"], rotation=45)
+    truth.set_ylabel("columns, sorted by the group found")
+    truth.set_yticks([])
+    truth.set_title("groups")
+    image = heard.imshow(model.relevance_[order][:, used], aspect="auto", cmap="Blues", vmin=0, vmax=1)
+    heard.set_xticks(range(used.sum()), [str(q) for q in np.flatnonzero(used)])
+    heard.set_yticks([])
+    heard.set_xlabel("latent")
+    heard.set_title("which latents a column listens to")
+    figure.colorbar(image, ax=heard, label="share of its predicted variance", shrink=0.8)
+    for k in range(model.n_groups_):
+        mean_square = model.relevance_[model.groups_ == k].mean(axis=0)[used]
+        path.bar(np.arange(used.sum()) + 0.25 * k, mean_square, width=0.22, color=plt.cm.Set2(k), label=f"group {k}")
+    path.set_xticks(np.arange(used.sum()) + 0.25, [str(q) for q in np.flatnonzero(used)])
+    path.set_xlabel("latent")
+    path.set_ylabel("mean share of predicted variance")
+    path.set_title("shared and private latents")
+    path.legend(frameon=False)
+    FOLDER.mkdir(exist_ok=True)
+    file = FOLDER / "groups.png"
+    figure.savefig(file, dpi=130)
+    return file
+
+
+def main() -> None:
+    table = simulate()
+    print(f"A table of {table.Y.shape[0]} rows and {table.Y.shape[1]} columns in 3 groups. Fitting ...", flush=True)
+    model = DPGPLVM(random_state=0).fit(table.Y)
+    print(model.summary())
+    agreement = adjusted_rand_score(table.groups, model.groups_)
+    print(f"\nagreement with the true groups (adjusted Rand index, 1 is perfect): {agreement:.2f}")
+    print(f"picture: {draw(model, table)}")
+
+
+if __name__ == "__main__":
+    main()

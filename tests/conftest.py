@@ -1,0 +1,40 @@
+"""What every test shares: checked shapes, float64 on request, and few but repeatable random examples."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import hypothesis
+import pytest
+from jaxtyping import install_import_hook
+
+# Modules of dpgplvm.model in which annotations cannot be enforced, and why.
+_UNCHECKED = {
+    "state",  # its dataclasses are trees that JAX rebuilds around leaves of any kind: NumPy arrays, axes, names
+    "bound",  # LatentPrior is a Protocol that is not runtime_checkable
+    "sticks",  # the axis "T-1" of a result is checked before any T is known
+}
+
+
+def _check_shapes() -> None:
+    """Enforce the shapes in the signatures of dpgplvm.model; must run before anything imports dpgplvm."""
+    # Not find_spec("dpgplvm.model"), which would import the package to find the folder in it.
+    package = Path(find_spec("dpgplvm").origin).parent
+    names = {path.stem for path in (package / "model").iterdir() if not path.name.startswith("_")}
+    install_import_hook([f"dpgplvm.model.{name}" for name in sorted(names - _UNCHECKED)], "beartype.beartype")
+
+
+_check_shapes()
+
+hypothesis.settings.register_profile("repeatable", max_examples=15, deadline=None, derandomize=True)
+hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="module")
+def float64():
+    """Compute as a fit does. For a whole module, because hypothesis runs many examples within one test."""
+    from dpgplvm.numerics import computing
+
+    with computing():
+        yield

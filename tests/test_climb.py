@@ -1,0 +1,297 @@
+"""A climb ends with the best state it saw and says how it ended; nothing that leaves it is NaN."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpgplvm import DPGPLVM, MRD, BayesianGPLVM, Linear, NumericalError, Outcome
+from dpgplvm.datasets import make_views
+from dpgplvm.inference.climb import climb
+from dpgplvm.inference.objective import Evaluation, Objective
+
+SETTINGS = {"n_latents": 2, "n_inducing": 8, "random_state": 0}
+START = {"hip": np.array([-1.2, 1.0]), "knee": np.array([-0.5, 0.8])}
+
+
+def gplvm(max_iter=5, **changes):
+    return BayesianGPLVM(**SETTINGS, max_iter=max_iter, **changes)
+
+
+def mrd():
+    return MRD(**SETTINGS, views=["legs"] * 3 + ["arms"] * 3, max_iter=5)
+
+
+def dpgplvm():
+    return DPGPLVM(**SETTINGS, truncation=3, max_iter=5)
+
+
+class Valley:
+    """Minus Rosenbrock's function: a long climb along a bent ridge to 0, with trouble on request."""
+
+    def __init__(self, trouble=None, after=10**9, beyond=np.inf, nan_beyond=np.inf):
+        self.trouble, self.after, self.beyond, self.nan_beyond = trouble, after, beyond, nan_beyond
+        self.values, self.calls = [], 0
+
+    def evaluate(self, variables):
+        self.calls += 1
+        x = np.concatenate([variables["hip"], variables["knee"]])
+        if self.calls > self.after or x.max() > self.beyond:
+            raise self.trouble
+        rise = x[1:] - x[:-1] ** 2
+        value = -float((100 * rise**2 + (1 - x[:-1]) ** 2).sum())
+        slope = np.zeros(4)
+        slope[1:] -= 200 * rise
+        slope[:-1] += 400 * x[:-1] * rise + 2 * (1 - x[:-1])
+        if x.max() > self.nan_beyond:
+            value, slope = np.nan, np.full(4, np.nan)
+        self.values.append(value)
+        return Evaluation(value, {"hip": slope[:2], "knee": slope[2:]}, variables, None)
+
+    def best(self):
+        return np.nanmax(self.values)
+
+
+def assert_ended_well(end, valley):
+    assert end.value == valley.best()
+    assert Valley().evaluate(end.state).value == end.value
+    assert end.n_iterations == len(end.history) - 1
+    assert np.isfinite(end.history).all()
+    assert (np.diff(end.history) >= 0).all()
+    assert end.outcome.sentence.endswith(".")
+
+
+def test_converged():
+    valley = Valley()
+    end = climb(valley, START, max_iter=500, tol=1e-12)
+    assert end.outcome is Outcome.CONVERGED
+    assert_ended_well(end, valley)
+    np.testing.assert_allclose(np.concatenate([end.state["hip"], end.state["knee"]]), 1.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("max_iter", [0, 1, 5])
+def test_budget_spent(max_iter):
+    valley = Valley()
+    end = climb(valley, START, max_iter)
+    assert end.outcome is Outcome.BUDGET_SPENT
+    assert end.n_iterations == max_iter
+    assert_ended_well(end, valley)
+
+
+def test_a_callback_ends_the_climb():
+    valley, heard = Valley(), []
+    end = climb(valley, START, max_iter=100, callback=lambda *told: heard.append(told) or told[0] == 3)
+    assert end.outcome is Outcome.INTERRUPTED
+    assert heard == list(zip([1, 2, 3], end.history[1:], strict=True))
+    assert_ended_well(end, valley)
+
+
+EARLY_ENDS = [(KeyboardInterrupt(), Outcome.INTERRUPTED), (NumericalError("no"), Outcome.NUMERICAL_TROUBLE)]
+
+
+@pytest.mark.parametrize("after", [1, 2, 7, 20])
+@pytest.mark.parametrize(("trouble", "outcome"), EARLY_ENDS, ids=["ctrl-c", "numerical trouble"])
+def test_an_early_end_keeps_the_best_so_far(trouble, outcome, after):
+    valley = Valley(trouble, after)
+    end = climb(valley, START, max_iter=100)
+    assert end.outcome is outcome
+    assert_ended_well(end, valley)
+
+
+@pytest.mark.parametrize("wall", [{"beyond": 1.005}, {"nan_beyond": 1.005}], ids=["error", "NaN"])
+def test_trouble_beside_the_path_is_walked_around(wall):
+    valley = Valley(NumericalError("not positive definite"), **wall)
+    end = climb(valley, START, max_iter=500, tol=1e-12)
+    assert_ended_well(end, valley)
+    assert end.value > -1e-3
+
+
+def test_trouble_at_the_start_is_raised():
+    with pytest.raises(NumericalError, match="not positive definite"):
+        climb(Valley(NumericalError("not positive definite"), after=0), START, max_iter=10)
+    with pytest.raises(NumericalError, match="start"):
+        climb(Valley(nan_beyond=-5.0), START, max_iter=10)
+
+
+@pytest.mark.parametrize("held", ["hip", "knee"])
+def test_what_is_held_does_not_move(held):
+    end = climb(Valley(), START, max_iter=50, hold={held})
+    moved = "knee" if held == "hip" else "hip"
+    assert np.array_equal(end.state[held], START[held])
+    assert (end.state[moved] != START[moved]).all()
+
+
+def test_holding_everything_stays_at_the_start():
+    end = climb(Valley(), START, max_iter=50, hold={"hip", "knee"})
+    assert all(np.array_equal(end.state[name], START[name]) for name in START)
+    assert end.outcome is Outcome.CONVERGED
+
+
+@pytest.fixture(scope="module")
+def table():
+    return make_views(n_samples=24, latents=((0,), (1,)), columns=3, random_state=0).Y
+
+
+@pytest.fixture(scope="module")
+def fitted(table):
+    return gplvm(2).fit(table)
+
+
+def one_group(model, Y):
+    return Objective(model, Y, np.ones((Y.shape[1], 1)))
+
+
+def test_held_parameters_of_a_model_do_not_move(table, fitted):
+    free = fitted.state_.free
+    end = climb(one_group(fitted._model, table), free, max_iter=5, hold={"log_noise_precision", "ard_weights"})
+    after = end.state.free
+    assert np.array_equal(after.log_noise_precision, free.log_noise_precision)
+    assert np.array_equal(after.log_theta["ard_weights"], free.log_theta["ard_weights"])
+    assert not np.array_equal(after.log_theta["signal_variance"], free.log_theta["signal_variance"])
+    assert end.value > end.history[0]
+
+
+def test_jitter_grows_until_the_covariance_factorises(table, fitted):
+    """With all inducing points in one place K has rank one, and only jitter makes it positive definite."""
+    free = replace(fitted.state_.free, inducing=np.zeros_like(fitted.state_.free.inducing))
+    little, enough = (replace(fitted._model, jitter=jitter) for jitter in (1e-18, 1e-6))
+    first = one_group(little, table).evaluate(free)
+    assert np.isfinite(first.value)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(first.gradient))
+    assert first.value == pytest.approx(one_group(enough, table).evaluate(free).value, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda free: replace(free, inducing=np.full_like(free.inducing, np.nan)),
+        lambda free: replace(free, log_noise_precision=np.full(1, np.inf)),
+        lambda free: replace(free, latents={**free.latents, "log_variance": np.full((24, 2), 1e3)}),
+        lambda free: replace(free, latents={**free.latents, "mean": np.full((24, 2), 1e200)}),
+    ],
+    ids=["NaN", "infinite precision", "overflowing variance", "overflowing mean"],
+)
+def test_what_no_jitter_helps_is_numerical_trouble(table, fitted, spoil):
+    with pytest.raises(NumericalError, match=r"jitter|positive definite|finite"):
+        one_group(fitted._model, table).evaluate(spoil(fitted.state_.free))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "patterns"),
+    [
+        (lambda free: {"inducing": free.inducing}, ["Free"]),
+        (lambda free: free.inducing, ["Free"]),
+        (lambda free: replace(free, inducing=np.full_like(free.inducing, np.nan)), ["inducing", "NaN|finite"]),
+        (lambda free: replace(free, latents={k: v[:20] for k, v in free.latents.items()}), ["20", "24"]),
+        (lambda free: replace(free, log_noise_precision=np.zeros(2)), ["group|log_noise_precision", "2", "1"]),
+        (lambda free: replace(free, inducing=np.zeros((8, 3))), ["latents|inducing", "3", "2"]),
+        (lambda free: replace(free, log_theta={}), ["log_theta", "ard_weights"]),
+    ],
+    ids=["dict", "array", "NaN", "rows", "groups", "latents", "hyperparameters"],
+)
+def test_a_bad_start_is_refused_in_a_sentence(table, fitted, spoil, patterns):
+    with pytest.raises((ValueError, TypeError), match=r"\bstart\b") as caught:
+        gplvm(2).fit(table, start=spoil(fitted.state_.free))
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    assert all(re.search(pattern, message) for pattern in patterns), message
+
+
+def assert_finite(model):
+    leaves = jax.tree.leaves((model.state_, model.elbo_, model.elbo_terms_, model.history_, model.kernel_parameters_))
+    leaves += [model.relevance_, model.linear_relevance_, model.group_probabilities_, model.noise_precision_]
+    assert all(np.isfinite(leaf).all() for leaf in leaves)
+
+
+def failing_when(monkeypatch, fails, trouble):
+    """Let evaluations fail, by their number and the groups that are held; returns those of every call."""
+    evaluate, calls = Objective.evaluate, []
+
+    def failing(self, free):
+        calls.append(len(np.unique(self._phi.argmax(axis=1))) if self._held else 0)
+        if fails(len(calls), calls[-1]):
+            raise trouble
+        return evaluate(self, free)
+
+    monkeypatch.setattr(Objective, "evaluate", failing)
+    return calls
+
+
+@pytest.mark.parametrize(("trouble", "outcome"), EARLY_ENDS, ids=["ctrl-c", "numerical trouble"])
+def test_a_fit_that_ends_early_is_a_fit(monkeypatch, table, fitted, trouble, outcome):
+    failing_when(monkeypatch, lambda n, held: n > 6, trouble)
+    model = gplvm(50).fit(table)
+    assert model.outcome_ is outcome
+    assert outcome.value in model.summary()
+    assert model.elbo_ > model.history_[0]
+    assert_finite(model)
+
+
+def test_a_refit_that_cannot_start_loses_nothing(monkeypatch, table):
+    model = gplvm(2).fit(table)
+    before = model.summary(), model.latents_
+    failing_when(monkeypatch, lambda n, held: True, NumericalError("not positive definite"))
+    with pytest.raises(NumericalError, match="not positive definite"):
+        model.set_params(kernel=Linear(), standardise=False).fit(2.0 * table[:, :4])
+    assert (model.summary(), model.latents_) == before
+    assert model.n_features_in_ == 6
+
+
+def test_results_use_the_jitter_that_the_bound_used(table, fitted):
+    """The fitted functions need the covariance of the bound, which may have taken more jitter than it was given."""
+    start = replace(fitted.state_.free, inducing=np.zeros_like(fitted.state_.free.inducing))
+    assert_finite(gplvm(0, jitter=1e-18).fit(table, start=start))
+
+
+@st.composite
+def nasty_tables(draw):
+    """Columns from 1e-200 to 1e300, far from zero, with heavy tails, or all alike."""
+    rng = np.random.default_rng(draw(st.integers(0, 100)))
+    Y = rng.standard_t(draw(st.sampled_from([0.1, 1.0, 30.0])), size=(24, 6))
+    Y = np.repeat(Y, draw(st.sampled_from([1, 2, 6])), axis=1)[:, :6]
+    Y = Y / np.abs(Y).max(axis=0) + draw(st.sampled_from([0.0, 1.0, -1e6]))
+    return Y * 10.0 ** np.array(draw(st.lists(st.integers(-200, 300), min_size=6, max_size=6)))
+
+
+@given(make=st.sampled_from([gplvm, mrd]), Y=nasty_tables())
+def test_a_fit_never_returns_nan(make, Y):
+    assert_finite(make().fit(Y))
+
+
+@pytest.mark.slow
+@given(Y=nasty_tables())
+def test_a_search_never_returns_nan(Y):
+    assert_finite(dpgplvm().fit(Y))
+
+
+def test_ctrl_c_ends_a_search(monkeypatch, table):
+    calls = failing_when(monkeypatch, lambda n, held: n == 30, KeyboardInterrupt())
+    model = dpgplvm().fit(table)
+    assert model.outcome_ is Outcome.INTERRUPTED
+    assert len(calls) < 60
+    assert_finite(model)
+
+
+def test_candidates_that_cannot_be_evaluated_do_not_end_a_search(monkeypatch, table):
+    calls = failing_when(monkeypatch, lambda n, held: held > 1, NumericalError("not positive definite"))
+    model = dpgplvm().fit(table)
+    assert max(calls) > 1
+    assert model.n_groups_ == 1
+    assert_finite(model)
+
+
+@pytest.mark.parametrize("exponent", [-150, -12, -3, 3, 12, 150])
+def test_units_that_are_not_standardised_are_handled_or_refused(table, exponent):
+    model = gplvm(standardise=False)
+    try:
+        model.fit(table * 10.0**exponent)
+    except (ValueError, NumericalError) as refused:
+        assert "scale" in str(refused) or "standardise" in str(refused)  # noqa: PT017
+    else:
+        assert_finite(model)

@@ -1,0 +1,214 @@
+"""Nothing that can hang: no batched LAPACK call in any compiled function, and a soak that has to come to an end.
+
+On a CPU, jaxlib runs a batched factorisation or solve on the same thread pool that waits for it; with as many of them
+in flight as there are threads, the program waits for ever. Whether it does is a matter of luck, so the compiled
+functions are searched for such calls instead.
+"""
+
+import ast
+import importlib
+import inspect
+import itertools
+import pkgutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import jax
+import jax.lax.linalg
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpgplvm
+from dpgplvm.inference.mixed import MixedVariables
+from dpgplvm.model.bound import Model
+from dpgplvm.model.kernels import NAMED_KERNELS
+from dpgplvm.model.latents import Marginals
+from dpgplvm.model.state import Free, State
+from dpgplvm.model.sticks import Concentration, Sticks
+from dpgplvm.numerics import double_precision
+
+N, D, Q, M, T = 7, 4, 3, 5, 2
+LAPACK = {primitive.name for name, primitive in vars(jax.lax.linalg).items() if name.endswith("_p")}
+COMPILERS = {"jit", "pjit", "pmap", "filter_jit"}
+
+
+def modules():
+    names = [found.name for found in pkgutil.walk_packages(dpgplvm.__path__, "dpgplvm.")]
+    return [importlib.import_module(name) for name in ["dpgplvm", *names] if not name.endswith("__main__")]
+
+
+def compiled_functions():
+    """Every function of the package that was compiled where it is defined, by its full name."""
+    kind = type(jax.jit(abs))
+    found = {}
+    for module in modules():
+        classes = [value for value in vars(module).values() if inspect.isclass(value)]
+        for holder in (module, *classes):
+            if getattr(holder, "__module__", module.__name__) == module.__name__:
+                for value in vars(holder).values():
+                    if isinstance(value, kind) and value.__module__ == module.__name__:
+                        found[f"{module.__name__}.{value.__qualname__}"] = value
+    return found
+
+
+COMPILED = compiled_functions()
+
+
+def samples(kernel):
+    """A small value for every name that a parameter of a compiled function goes by; a list where there is a choice."""
+    log_theta = {name: np.zeros((T, *parameter.shape(Q))) for name, parameter in kernel.parameters.items()}
+    latents = {"mean": np.zeros((N, Q)), "log_variance": np.zeros((N, Q))}
+    free = Free(latents, np.zeros((M, Q)), log_theta, np.zeros(T))
+    marginals = Marginals(np.zeros((N, Q)), np.ones((N, Q)))
+    sticks = Sticks(np.ones(T - 1), np.ones(T - 1), np.ones(()), np.ones(()))
+    phi = np.full((D, T), 1.0 / T)
+    every_variable = {"free": free, "logits": phi} | dict.fromkeys(("log_a", "log_b"), np.zeros(T - 1))
+    every_variable |= dict.fromkeys(("log_shape", "log_rate"), np.zeros(()))
+    one_group = {name: value[0] for name, value in log_theta.items()}
+    shared = {
+        "model": Model(kernel),
+        "free": free,
+        "state": State(free, phi, sticks),
+        "marginals": marginals,
+        "inducing": free.inducing,
+        "Y": np.zeros((N, D)),
+        "F": np.zeros((D, T)),
+        "phi": phi,
+        "held": None,
+        "start": sticks,
+        "prior": Concentration(),
+        "jitter": 1e-6,
+        "step": 1e-3,
+        "adjoints": (log_theta, np.zeros(T), free.inducing, marginals),
+        "block": [None, 3],
+        "mixed": [False, True],
+    }
+    own = {
+        "dpgplvm.inference.objective._bounds_and_adjoint": {
+            "log_theta": one_group,
+            "log_noise_precision": np.zeros(()),
+            "weights": np.ones(D),
+        },
+        "dpgplvm.inference.mixed._evaluate": {"variables": MixedVariables(free, phi)},
+        "dpgplvm.inference.paper._steps": {"variables": every_variable, "velocity": every_variable},
+    }
+    return shared, own
+
+
+def traces(name, kernel):
+    """The function's jaxpr, for every combination of what its arguments can be."""
+    shared, own = samples(kernel)
+    parameters = inspect.signature(COMPILED[name]).parameters
+    known = {**shared, **own.get(name, {})}
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        pytest.fail(f"{name} is compiled, but has no sample for {', '.join(unknown)}: add it to samples() in this file")
+    choices = [
+        known[parameter] if isinstance(known[parameter], list) else [known[parameter]] for parameter in parameters
+    ]
+    for chosen in itertools.product(*choices):
+        with double_precision():
+            yield COMPILED[name].trace(**dict(zip(parameters, chosen, strict=True))).jaxpr
+
+
+def lapack_calls(jaxpr):
+    """(name, largest number of dimensions of an operand) of every LAPACK call, however deep inside."""
+    if hasattr(jaxpr, "jaxpr"):  # with its constants
+        yield from lapack_calls(jaxpr.jaxpr)
+    elif hasattr(jaxpr, "eqns"):
+        for equation in jaxpr.eqns:
+            if equation.primitive.name in LAPACK:
+                yield equation.primitive.name, max(operand.aval.ndim for operand in equation.invars)
+            yield from lapack_calls(equation.params)
+    elif isinstance(jaxpr, dict):
+        yield from lapack_calls(tuple(jaxpr.values()))
+    elif isinstance(jaxpr, tuple | list):
+        for part in jaxpr:
+            yield from lapack_calls(part)
+
+
+@pytest.mark.parametrize("kernel", NAMED_KERNELS)
+@pytest.mark.parametrize("name", sorted(COMPILED))
+def test_no_compiled_function_batches_lapack(name, kernel):
+    for jaxpr in traces(name, NAMED_KERNELS[kernel]):
+        batched = [call for call, dimensions in lapack_calls(jaxpr) if dimensions > 2]
+        assert not batched, f"{name} calls {', '.join(batched)} in a batch: loop with lax.map or lax.scan instead"
+
+
+def test_search_sees_the_factorisations_that_are_there():
+    name = "dpgplvm.inference.objective._bounds_and_adjoint"
+    for jaxpr in traces(name, NAMED_KERNELS["rbf"]):
+        calls = Counter(lapack_calls(jaxpr))
+        assert calls["cholesky", 2] >= 2
+        assert calls["triangular_solve", 2] >= 2
+
+
+def test_search_sees_into_everything():
+    """A batch in a scan, a branch, a loop, a custom gradient, a recomputation, each inside a compiled function."""
+    batched = jax.vmap(jnp.linalg.cholesky)
+    custom = jax.custom_vjp(batched)
+    custom.defvjp(lambda x: (batched(x), x), lambda x, cotangent: (jax.vmap(jnp.linalg.inv)(x) * cotangent,))
+    hiding = {
+        "scan": lambda x: jax.lax.scan(lambda carry, _: (batched(carry), None), x, None, length=2)[0],
+        "cond": lambda x: jax.lax.cond(x[0, 0, 0] > 0, batched, lambda x: x, x),
+        "while": lambda x: jax.lax.while_loop(lambda x: x[0, 0, 0] > 0, batched, x),
+        "custom_vjp": custom,
+        "remat": jax.checkpoint(batched),
+        "jit": jax.jit(batched),
+    }
+    stack = jnp.stack([jnp.eye(2)] * 3)
+    for where, function in hiding.items():
+        assert ("cholesky", 3) in set(lapack_calls(jax.jit(function).trace(stack).jaxpr)), where
+    slope = jax.jit(jax.grad(lambda x: custom(x).sum())).trace(stack).jaxpr
+    assert {call for call, dimensions in lapack_calls(slope) if dimensions == 3} >= {
+        "cholesky",
+        "lu",
+        "triangular_solve",
+    }
+
+
+def test_search_knows_every_compiled_function():
+    """What the source compiles, it compiles where it defines it: inside another function it would escape the search."""
+    for module in modules():
+        tree = ast.parse(Path(module.__file__).read_text())
+        named = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in COMPILERS]
+        named += [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in COMPILERS]
+        found = [value for value in COMPILED.values() if value.__module__ == module.__name__]
+        assert len(named) == len(found), (
+            f"{module.__name__} compiles on lines {named}, but of these were found: {found}"
+        )
+
+
+SOAK = """
+import jax
+import numpy as np
+from dpgplvm.inference.objective import Objective
+from dpgplvm.inference.start import from_principal_components
+from dpgplvm.model.bound import Model
+from dpgplvm.model.kernels import RBF
+from dpgplvm.numerics import computing
+
+rng = np.random.default_rng(0)
+Y = np.sin(rng.normal(size=(300, 10)) @ rng.normal(size=(10, 60))) + 0.1 * rng.normal(size=(300, 60))
+with computing():
+    model = Model(RBF())
+    objective = Objective(model, Y)
+    start = from_principal_components(model, Y, n_latents=10, n_inducing=50, n_groups=10, rng=rng)
+    for _ in range(200):
+        here = jax.tree.map(lambda value: np.asarray(value) + 0.01 * rng.normal(size=np.shape(value)), start)
+        found = objective.evaluate(here)
+        assert np.isfinite(found.value)
+        assert all(np.isfinite(slope).all() for slope in jax.tree.leaves(found.gradient))
+print("done")
+"""
+
+
+def test_two_hundred_evaluations_come_to_an_end():
+    """Ten groups, ten latents, fifty inducing points: the size at which batched factorisations hung every time."""
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SOAK], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert run.stdout == "done\n", run.stderr

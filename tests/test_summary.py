@@ -1,0 +1,140 @@
+"""The summary fits a screen and says what a reader needs."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from dpgplvm import DPGPLVM, MRD, BayesianGPLVM, Outcome
+from dpgplvm.datasets import make_views
+
+SETTINGS = {"n_latents": 2, "n_inducing": 8, "random_state": 0, "max_iter": 5}
+NAMES = ["wrist", "elbow", "hip", "knee", "ankle", "toe"]
+WIDEST = 160
+
+
+@pytest.fixture(scope="module")
+def table():
+    return make_views(n_samples=24, latents=((0,), (1,)), columns=(2, 4), random_state=0).Y
+
+
+@pytest.fixture(scope="module")
+def views(table):
+    return MRD(**SETTINGS, views=["arms"] * 2 + ["legs"] * 4).fit(pd.DataFrame(table, columns=NAMES))
+
+
+def summary_with(table, names, **changes):
+    return BayesianGPLVM(**{**SETTINGS, "max_iter": 0, **changes}).fit(pd.DataFrame(table, columns=names)).summary()
+
+
+def group_rows(text):
+    """Name, number of columns and noise in every row of the table of groups."""
+    return re.findall(r"^ *(\S.*?) +(\d+) +(\d+\.\d{3}) ", text, re.MULTILINE)
+
+
+def assert_fits_a_screen(text, n_lines):
+    lines = text.split("\n")
+    assert lines == text.splitlines()
+    assert len(lines) == n_lines
+    assert max(map(len, lines)) <= WIDEST
+    assert all(line.isprintable() for line in lines)
+
+
+@pytest.fixture(scope="module")
+def n_lines(table):
+    """Lines for one group with names that are no trouble."""
+    return len(summary_with(table, NAMES).split("\n"))
+
+
+def test_it_names_the_model_its_sizes_and_its_columns(views):
+    text = views.summary()
+    for words in ("MRD", "24 rows", "6 columns", "2 latents", "2 groups", "arms", "legs", *NAMES):
+        assert words in text
+
+
+def test_it_says_how_the_fit_ended(views):
+    assert Outcome.BUDGET_SPENT.value in views.summary()
+    assert "max_iter" in views.summary()
+    assert f"{views.elbo_:.1f}" in views.summary()
+
+
+def test_each_group_has_its_columns_noise_and_latents(views):
+    lines = views.summary().splitlines()
+    for k, (view, members) in enumerate({"arms": NAMES[:2], "legs": NAMES[2:]}.items()):
+        at = next(i for i, line in enumerate(lines) if view in line.split())
+        assert str(len(members)) in lines[at].split()
+        assert f"{1 / np.sqrt(views.noise_precision_[k]):.3f}" in lines[at]
+        assert lines[at + 1].strip() == ", ".join(members)
+        listens = views.relevance_[views.groups_ == k].mean(axis=0)
+        assert f"{listens.argmax()} ({listens.max():.0%})" in lines[at]
+
+
+def test_groups_that_are_inferred_are_numbered(table):
+    model = DPGPLVM(**{**SETTINGS, "max_iter": 0}, truncation=3).fit(pd.DataFrame(table, columns=NAMES))
+    text = model.summary()
+    assert "DPGPLVM" in text
+    sizes = np.bincount(model.groups_)
+    assert [row[:2] for row in group_rows(text)] == [(str(k), str(size)) for k, size in enumerate(sizes)]
+
+
+def test_one_group_is_not_plural(table):
+    text = summary_with(table, NAMES)
+    assert "1 group\n" in text
+    assert "1 groups" not in text
+
+
+def test_columns_without_names_are_numbered(table):
+    assert "column 0, column 1" in BayesianGPLVM(**{**SETTINGS, "max_iter": 0}).fit(table).summary()
+
+
+def test_long_lists_of_columns_are_cut(table, n_lines):
+    names = [f"sensor_{d}" for d in range(8)]
+    text = summary_with(np.hstack([table, table[:, :2] ** 2]), names)
+    assert "sensor_0, sensor_1" in text
+    assert "sensor_7" not in text
+    assert "..." in text
+    assert [row[1] for row in group_rows(text)] == ["8"]
+    assert_fits_a_screen(text, n_lines)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["température", "膝関節", "колено", "γόνατο", "ركبة", "knee 🦵"],
+        [f"{name} {'x' * 1000}" for name in NAMES],
+        ["two\nlines", "tab\there", "return\r", "line\u2028separator", "bell\a", "plain"],
+        ["{0}", "%s", "\\n", "'", '"', ""],
+    ],
+    ids=["unicode", "very long", "control characters", "format characters"],
+)
+def test_any_name_of_a_column_can_be_shown(table, n_lines, names):
+    assert_fits_a_screen(summary_with(table, names), n_lines)
+
+
+def test_unicode_is_shown_as_it_is(table):
+    text = summary_with(table, ["température", "膝関節", "колено", "γόνατο", "ركبة", "knee 🦵"])
+    assert all(name in text for name in ("température", "膝関節", "колено", "γόνατο", "ركبة", "🦵"))
+
+
+@pytest.mark.parametrize("n_repeats", [0, 100])
+def test_names_of_views_with_the_same_beginning_differ(table, views, n_repeats):
+    inside, outside = (f"temperature_{'of_the_house_' * n_repeats}{where}" for where in ("inside", "outside"))
+    text = MRD(**{**SETTINGS, "max_iter": 0}, views=[inside] * 2 + [outside] * 4).fit(table).summary()
+    assert_fits_a_screen(text, len(views.summary().split("\n")))
+    first, second = group_rows(text)
+    assert first[0] != second[0]
+
+
+def test_a_view_with_a_strange_name_can_be_shown(table, views):
+    text = MRD(**{**SETTINGS, "max_iter": 0}, views={"two\nlines": [0, 1], "膝": [2, 3, 4, 5]}).fit(table).summary()
+    assert_fits_a_screen(text, len(views.summary().split("\n")))
+    assert "膝" in text
+
+
+def test_a_model_must_be_fitted_first():
+    with pytest.raises(NotFittedError, match="fit"):
+        BayesianGPLVM().summary()
