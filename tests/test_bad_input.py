@@ -73,7 +73,7 @@ def with_column(Y, values, d=1):
 
 BAD_TABLES = {
     "one-dimensional": (lambda Y: Y[:, 0], [r"\bY\b", "1|one", "2|two"]),
-    "three-dimensional": (lambda Y: Y[None], [r"\bY\b", "3|three", "2|two"]),
+    "cube": (lambda Y: Y[None], [r"\bY\b", "3|three", "2|two"]),
     "ragged": (lambda Y: [[1.0, 2.0], [3.0]], [r"\bY\b", "row|length|inhomogeneous"]),
     "strings": (lambda Y: np.full((24, 6), "tall"), [r"\bY\b", "text|string", "number"]),
     "infinite": (lambda Y: with_column(Y, np.inf), [r"\bY\b", "inf", "column 1"]),
@@ -152,9 +152,7 @@ def test_the_container_does_not_change_the_fit(make, table, read):
 @pytest.mark.parametrize("dtype", [bool, int, np.float32, np.uint8])
 def test_other_numbers_are_as_good_as_floats(make, table, dtype):
     Y = (table > 0 if dtype is bool else 10 * np.abs(table)).astype(dtype)
-    model = make().fit(Y)
-    assert_finite(model)
-    assert model.elbo_ == make().fit(Y.astype(float)).elbo_
+    assert make().fit(Y).elbo_ == make().fit(Y.astype(float)).elbo_
 
 
 def test_a_large_offset_is_not_a_constant(make, table):

@@ -222,8 +222,8 @@ def test_units_matter_when_they_are_kept(table):
 
 
 @pytest.mark.parametrize("is_searched", [False, True], ids=["start", "search"])
-def test_groups_are_whole_and_sorted(table, searched, is_searched):
-    model = searched if is_searched else dpgplvm(0).fit(table)
+def test_groups_are_whole_and_sorted(request, table, is_searched):
+    model = request.getfixturevalue("searched") if is_searched else dpgplvm(0).fit(table)
     sizes = np.bincount(model.groups_, minlength=model.n_groups_)
     assert len(sizes) == model.n_groups_
     assert (np.diff(sizes) <= 0).all()

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import validate_data
+
+from dpgplvm.model.kernels import Kernel
+from dpgplvm.model.state import Free
 
 
 @dataclass(frozen=True)
@@ -18,11 +23,19 @@ class Scaling:
     @classmethod
     def of(cls, Y: np.ndarray, standardise: bool) -> Scaling:
         if standardise:
-            return cls(Y.mean(axis=0), Y.std(axis=0))
+            return cls(*mean_and_spread(Y))
         return cls(np.zeros(Y.shape[1]), np.ones(Y.shape[1]))
 
     def to_model(self, Y: np.ndarray) -> np.ndarray:
-        return (Y - self.mean) / self.scale
+        # Divided first: the difference of huge numbers could overflow.
+        return Y / self.scale - self.mean / self.scale
+
+
+def mean_and_spread(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of every column, for numbers of any size."""
+    # A power of two, so that dividing by it costs no digits.
+    unit = np.exp2(np.floor(np.log2(np.maximum(np.abs(Y).max(axis=0), 1e-300))))
+    return (Y / unit).mean(axis=0) * unit, (Y / unit).std(axis=0) * unit
 
 
 def refuse_text_columns(table: Any) -> None:
@@ -30,16 +43,32 @@ def refuse_text_columns(table: Any) -> None:
     dtypes = getattr(table, "dtypes", None)
     if dtypes is None or not hasattr(table, "columns"):
         return
-    kinds = zip(table.columns, dtypes, strict=True)
-    text = [str(name) for name, dtype in kinds if str(dtype).lower() in _TEXT_TYPES]
+    text = [str(name) for name, dtype in zip(table.columns, dtypes, strict=True) if not _is_number(dtype)]
     if text:
         raise ValueError(
-            f"Y has {_plural(text, 'column')} that hold text or categories, not numbers "
-            f"({_listed(text)}): drop them or encode them as numbers"
+            f"Y holds something other than numbers in {_plural(text, 'column')} {_listed(text)}: "
+            f"drop {_them(text)} or encode {_them(text)} as numbers"
         )
 
 
-_TEXT_TYPES = {"object", "string", "str", "category", "categorical", "datetime64[ns]", "date", "datetime"}
+def _is_number(dtype: Any) -> bool:
+    if hasattr(dtype, "is_numeric"):  # polars
+        return dtype.is_numeric() or str(dtype) == "Boolean"
+    return getattr(dtype, "kind", "O") in "biufc"
+
+
+def read(estimator: Any, Y: Any) -> np.ndarray:
+    """A float matrix in C order, or a sentence about Y."""
+    refuse_text_columns(Y)
+    if np.ma.isMaskedArray(Y) and np.ma.getmaskarray(Y).any():
+        raise ValueError("Y is a masked array with masked entries, and gaps are not supported yet: fill them")
+    try:
+        return validate_data(estimator, Y, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=2)
+    except (ValueError, TypeError) as error:
+        first = " ".join(str(error).split("array=")[0].split("\n[[")[0].split()).replace(" for X,", "")
+        if "could not convert string" in first:
+            first = f"it holds text where numbers are wanted ({first}): drop it or encode it as numbers"
+        raise type(error)(f"Y cannot be read as a table of numbers: {first}") from None
 
 
 def check_values(Y: np.ndarray, names: list[str]) -> None:
@@ -51,24 +80,40 @@ def check_values(Y: np.ndarray, names: list[str]) -> None:
             f"Input Y contains NaN, in {_plural(columns, 'column')} ({_listed(columns)}): "
             "gaps are not supported yet, so fill them or drop their rows"
         )
+    infinite = np.isinf(Y)
+    if infinite.any():
+        columns = [names[d] for d in np.flatnonzero(infinite.any(axis=0))]
+        raise ValueError(
+            f"Y contains infinity, in {_plural(columns, 'column')} {_listed(columns)}: drop or mend those rows"
+        )
     # Relative to the column's size: a large constant with rounding noise is still a constant.
-    constant = Y.std(axis=0) <= 1e-12 * np.maximum(np.abs(Y).max(axis=0), 1e-300)
+    constant = mean_and_spread(Y)[1] <= 1e-12 * np.abs(Y).max(axis=0)
     if constant.any():
         columns = [names[d] for d in np.flatnonzero(constant)]
         verb = "is" if len(columns) == 1 else "are"
         raise ValueError(f"{_plural(columns, 'column')} {_listed(columns)} {verb} constant: drop {_them(columns)}")
 
 
-def check_start(start: Any, n_rows: int, n_latents: int, n_groups: int) -> None:
+def check_start(start: Any, kernel: Kernel, n_rows: int, n_latents: int, n_groups: int) -> None:
     """Refuse a start that was made for another table or another model."""
-    n_own, q_own = start.latents["mean"].shape
-    came = (n_own, q_own, start.inducing.shape[1], len(start.log_noise_precision))
-    if came != (n_rows, n_latents, n_latents, n_groups):
-        raise ValueError(
-            f"start is for {n_own} rows, {q_own} latents (inducing points in {start.inducing.shape[1]}) and "
-            f"{came[-1]} group(s), but the fit has {n_rows} rows, {n_latents} latents and {n_groups} group(s): "
-            "make it for these, or change n_latents and the groups"
-        )
+    if not isinstance(start, Free):
+        raise TypeError(f"start is a {type(start).__name__}: give a Free, such as state_.free of a fitted model")
+    missing = kernel.parameters.keys() - start.log_theta.keys()
+    if missing:
+        raise ValueError(f"start.log_theta lacks {sorted(missing)}: give every hyperparameter of the kernel")
+    wanted: dict[str, tuple[Any, tuple[int, ...]]]
+    wanted = {name: (values, (n_rows, n_latents)) for name, values in start.latents.items()}
+    wanted["inducing"] = (start.inducing, (start.inducing.shape[0], n_latents))
+    wanted["log_noise_precision"] = (start.log_noise_precision, (n_groups,))
+    for name, parameter in kernel.parameters.items():
+        wanted[name] = (start.log_theta[name], (n_groups, *parameter.shape(n_latents)))
+    for name, (values, shape) in wanted.items():
+        if np.shape(values) != shape:
+            raise ValueError(
+                f"start: {name} has shape {np.shape(values)}, but {shape} is wanted: make it for this table"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError(f"start: {name} is not finite: mend it, or fit without start")
 
 
 def column_names(n_columns: int, feature_names: np.ndarray | None) -> list[str]:
@@ -91,28 +136,35 @@ def view_labels(views: Any, names: list[str]) -> tuple[np.ndarray, list[str]]:
         raise ValueError(f'views is {views!r}: give one label a column, a dict of name to columns, or "columns"')
     if isinstance(views, dict):
         return _labels_from_dict(views, names)
-    labels = np.asarray(views)
+    labels = np.empty(len(views), dtype=object)
+    labels[:] = list(views)
+    if (isinstance(views, np.ndarray) and views.ndim != 1) or any(isinstance(v, list | tuple) for v in labels):
+        labels = labels[:, None]
+    elif any(v is None or v != v for v in labels):
+        raise ValueError("views holds a label that is None or NaN: give one label for every column")
     if labels.shape != (n_columns,):
         raise ValueError(
             f"views has {labels.size} labels in {labels.ndim} dimension(s), but Y has {n_columns} columns: "
             "give one label for every column"
         )
-    found, numbers = np.unique(labels, return_inverse=True)
-    return numbers, [str(label) for label in found]
+    found = list(dict.fromkeys(labels))
+    return np.array([found.index(label) for label in labels]), [str(label) for label in found]
 
 
 def _labels_from_dict(views: dict[str, Any], names: list[str]) -> tuple[np.ndarray, list[str]]:
     position = {name: d for d, name in enumerate(names)}
     labels = np.full(len(names), -1)
     for number, (view, members) in enumerate(views.items()):
-        members = [members] if isinstance(members, str | int) else list(members)
+        if members is None:
+            raise ValueError(f"views: view {view!r} is None: give it columns or leave it out")
+        members = [members] if isinstance(members, str | Integral) else list(members)
         if not members:
             raise ValueError(f"views: view {view!r} has no columns: leave it out or give it some")
         for member in members:
             if isinstance(member, str):
                 d = position.get(member, -1)
             else:
-                d = int(member) if 0 <= int(member) < len(names) else -1
+                d = int(member) if isinstance(member, Integral) and 0 <= int(member) < len(names) else -1
             if d < 0:
                 raise ValueError(f"views: view {view!r} names column {member!r}, which Y does not have")
             if labels[d] >= 0:

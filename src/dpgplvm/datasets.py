@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,21 +61,23 @@ def make_views(
     >>> table.Y.shape, table.groups.tolist()
     ((100, 20), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
     """
+    _check_arguments(n_samples, latents, columns, weights, noise_variance, n_noise_columns)
     rng = np.random.default_rng(random_state)
     n_groups = len(latents)
-    sizes = [columns] * n_groups if isinstance(columns, int) else list(columns)
-    noises = [noise_variance] * n_groups if isinstance(noise_variance, float | int) else list(noise_variance)
+    sizes = _one_for_each(columns, n_groups)
+    noises = _one_for_each(noise_variance, n_groups)
     if not len(sizes) == len(noises) == n_groups:
         raise ValueError(
             f"latents describes {n_groups} groups, columns {len(sizes)} and noise_variance {len(noises)}: "
             "give one entry for each group, or a single number"
         )
     X = rng.normal(size=(n_samples, 1 + max(max(group) for group in latents)))
+    own_weights = _one_for_each(weights, n_groups)
     blocks, listens = [], np.zeros((n_groups + bool(n_noise_columns), X.shape[1]), dtype=bool)
     for k, group in enumerate(latents):
         own = X[:, list(group)]
-        along = (
-            np.full(len(group), weights) if isinstance(weights, float | int) else np.asarray(weights[k], dtype=float)
+        along = np.asarray(
+            own_weights[k] * np.ones(len(group)) if np.isscalar(own_weights[k]) else own_weights[k], dtype=float
         )
         if len(along) != len(group):
             raise ValueError(f"weights[{k}] has {len(along)} entries, but group {k} listens to {len(group)} latents")
@@ -85,6 +87,25 @@ def make_views(
     blocks.append(rng.normal(size=(n_samples, n_noise_columns)))
     groups = np.repeat(np.arange(n_groups + 1), [*sizes, n_noise_columns])
     return Views(np.concatenate(blocks, axis=1), groups, X, listens)
+
+
+def _one_for_each(value: Any, n_groups: int) -> list[Any]:
+    return [value] * n_groups if np.isscalar(value) else list(value)
+
+
+def _check_arguments(n_samples, latents, columns, weights, noise_variance, n_noise_columns) -> None:
+    if n_samples < 1:
+        raise ValueError(f"n_samples={n_samples} is too small: give at least 1")
+    if n_noise_columns < 0:
+        raise ValueError(f"n_noise_columns={n_noise_columns} is negative: give 0 or more")
+    if not len(latents) or not all(len(group) and min(group) >= 0 for group in latents):
+        raise ValueError(f"latents={latents!r}: give every group at least one latent, numbered from 0")
+    for name, value in (("columns", columns), ("noise_variance", noise_variance), ("weights", weights)):
+        flat = np.concatenate([np.ravel(part) for part in _one_for_each(value, 1)] or [np.zeros(0)])
+        if (flat < 0).any():
+            raise ValueError(f"{name}={value!r} is negative somewhere: give numbers that are 0 or more")
+    if not np.isscalar(weights) and len(weights) != len(latents):
+        raise ValueError(f"weights has {len(weights)} entries for {len(latents)} groups: give one for each")
 
 
 def _gp_draws(X: np.ndarray, weights: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:

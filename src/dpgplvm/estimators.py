@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpgplvm import data
 from dpgplvm.inference import fit as fitting
@@ -85,8 +85,16 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        data.refuse_text_columns(Y)
-        Y = validate_data(self, Y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        before = self.__dict__.copy()
+        try:
+            return self._fit(Y, start)
+        except BaseException:
+            # Bad input loses nothing: a model that was fitted before still is.
+            self.__dict__ = before
+            raise
+
+    def _fit(self, Y: Any, start: Free | None) -> Self:
+        Y = data.read(self, Y)
         names = data.column_names(Y.shape[1], getattr(self, "feature_names_in_", None))
         data.check_values(Y, names)
         n_latents = self._checked_n_latents(*Y.shape)
@@ -95,7 +103,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         self._model = self._make_model(inferred_groups=given is None)
         n_inducing = min(self.n_inducing, len(Y), self._model.kernel.rank(n_latents) or len(Y))
         if start is not None:
-            data.check_start(start, len(Y), n_latents, n_groups)
+            data.check_start(start, self._model.kernel, len(Y), n_latents, n_groups)
         self._scaling = data.Scaling.of(Y, self.standardise)
         self._names = names
         with computing():
@@ -136,8 +144,15 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         hyperprior = self.hyperprior
         if not isinstance(hyperprior, Hyperprior):
             hyperprior = Hyperprior(relevance=hyperprior, scale=hyperprior, noise=hyperprior)
+        kernel = self.kernel if isinstance(self.kernel, Kernel) else NAMED_KERNELS[self.kernel]
+        try:
+            hash(kernel)
+        except TypeError:
+            raise ValueError(
+                f"kernel is a {type(kernel).__name__}, which cannot be hashed: make it a frozen dataclass"
+            ) from None
         return Model(
-            kernel=self.kernel if isinstance(self.kernel, Kernel) else NAMED_KERNELS[self.kernel],
+            kernel=kernel,
             hyperprior=hyperprior,
             concentration=self._concentration(),
             inferred_groups=inferred_groups,
@@ -351,7 +366,7 @@ class DPGPLVM(_LatentModel):
 
     def _concentration(self) -> Concentration:
         prior = self.concentration_prior
-        if len(prior) != 2 or not all(np.isreal(value) and value > 0 for value in prior):
+        if len(prior) != 2 or not all(isinstance(value, Real) and 0 < float(value) < np.inf for value in prior):
             raise ValueError(
                 f"concentration_prior={prior!r} is not a pair of positive numbers: "
                 "give the shape and the rate of a Gamma"

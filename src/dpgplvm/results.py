@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from dpgplvm.inference.moves import Move
 from dpgplvm.inference.objective import rows_per_block
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.model.bound import Model
-from dpgplvm.model.relevance import relevance
+from dpgplvm.model.relevance import Relevance, relevance
 from dpgplvm.model.state import State
 
 
@@ -50,7 +51,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     phi = np.asarray(state.phi)
     n_rows, n_columns = Y.shape
     block = rows_per_block(n_rows, n_columns, free.inducing.shape[0])
-    listens = _relevance(model, state, Y, block=block)
+    listens = _relevance_with_enough_jitter(model, state, Y, block)
     seen = _groups_by_size(phi) if model.inferred_groups else np.arange(phi.shape[1])
     position = np.empty(phi.shape[1], dtype=int)
     position[seen] = np.arange(len(seen))
@@ -59,7 +60,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
         latent_variance=np.asarray(marginals.variance),
         inducing=np.asarray(free.inducing),
         groups=position[phi.argmax(axis=1)],
-        group_probabilities=phi[:, seen],
+        group_probabilities=phi[:, seen] / phi[:, seen].sum(axis=1, keepdims=True),
         n_groups=len(seen),
         relevance=np.asarray(listens.total),
         linear_relevance=np.asarray(listens.linear),
@@ -79,6 +80,15 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
 @partial(jax.jit, static_argnames=("model", "block"))
 def _relevance(model, state, Y, block):
     return relevance(model, state, Y, block=block)
+
+
+def _relevance_with_enough_jitter(model: Model, state: State, Y: np.ndarray, block: int | None) -> Relevance:
+    """The bound may have needed more jitter than the model's own; so does what is read off it."""
+    while True:
+        found = _relevance(model, state, Y, block)
+        if np.isfinite(found.total).all() or model.jitter > 1e-2:
+            return found
+        model = replace(model, jitter=10.0 * model.jitter)
 
 
 def _groups_by_size(phi: np.ndarray) -> np.ndarray:

@@ -23,13 +23,20 @@ def summary(model: Any) -> str:
     ]
     for k in range(model.n_groups_):
         members = np.flatnonzero(model.groups_ == k)
-        name = str(k) if model._group_names is None else model._group_names[k]
+        name = str(k) if model._group_names is None else _short(model._group_names[k], 12)
         noise = 1.0 / np.sqrt(model.noise_precision_[k])
         listens = model.relevance_[members].mean(axis=0)
         heard = [q for q in np.argsort(-listens) if listens[q] >= _LISTENS_FROM]
         told = ", ".join(f"{q} ({listens[q]:.0%})" for q in heard) or "none: all noise"
-        shown = ", ".join(model._names[d] for d in members[:_MOST_COLUMNS_SHOWN])
+        shown = ", ".join(_short(model._names[d], 16) for d in members[:_MOST_COLUMNS_SHOWN])
         more = "" if len(members) <= _MOST_COLUMNS_SHOWN else f", ... ({len(members)})"
-        lines.append(f"{name[:12]:>12} {len(members):>8} {noise:>7.3f}  {told}")
+        lines.append(f"{name:>12} {len(members):>8} {noise:>7.3f}  {told}")
         lines.append(f"{'':>12} {'':>8} {'':>7}  {shown}{more}")
     return "\n".join(lines)
+
+
+def _short(name: str, most: int) -> str:
+    """One line, printable, at most so many characters: the beginning and the end."""
+    name = "".join(c if c.isprintable() else " " for c in name)
+    half = (most - 1) // 2
+    return name if len(name) <= most else f"{name[:half]}\u2026{name[-half:]}"

@@ -12,6 +12,7 @@ import pytest
 import witness
 from hypothesis import given
 from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
 
 from dpgplvm.model.kernels import NAMED_KERNELS, RBF, Kernel, Linear, Parameter
 from dpgplvm.model.kernels.base import standard_normal_draws
@@ -211,6 +212,13 @@ def test_value_and_diagonal_match_the_paper(kernel):
     theta = jax.tree.map(jnp.asarray, theta)
     np.testing.assert_allclose(ours.value(theta, jnp.asarray(X), jnp.asarray(Z)), value(X, Z), rtol=1e-13)
     np.testing.assert_allclose(ours.diagonal(theta, jnp.asarray(X)), diagonal(X), rtol=1e-13)
+
+
+def test_shapes_are_enforced_while_testing():
+    rng = np.random.default_rng(10)
+    theta, (mean, variance, Z) = jax.tree.map(jnp.asarray, (random_theta("rbf", rng), random_latents(rng)))
+    with pytest.raises(TypeCheckError, match="variance"):
+        RBF().psi1(theta, mean, variance[:, :1], Z)
 
 
 def test_far_from_the_origin_no_digits_are_lost():

@@ -41,6 +41,13 @@ class _Stopped(Exception):
     """Ends SciPy's loop from inside the callback."""
 
 
+class _Trouble(Exception):
+    """Ends SciPy's loop when evaluation after evaluation fails."""
+
+
+_MOST_FAILURES_IN_A_ROW = 20
+
+
 def climb(
     objective: Climbable,
     start: Any,
@@ -55,24 +62,39 @@ def climb(
     """
     pack = _Packing(start, hold)
     best = objective.evaluate(start)
+    if not np.isfinite(best.value):
+        raise NumericalError("the bound is not finite at the start: scale the columns or give another start")
     history = [best.value]
+    at_best, slope, failures = pack.vector(start), -pack.vector(best.gradient), 0
 
     def negative(vector: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal best
+        nonlocal best, at_best, slope, failures
         try:
             here = objective.evaluate(pack.tree(vector))
+            if not np.isfinite(here.value):
+                raise NumericalError("the bound is not finite")
         except NumericalError:
-            # A wall for the line search, which then takes a shorter step.
-            return -best.value + 1e3 * (1.0 + abs(best.value)), np.zeros_like(vector)
+            failures += 1
+            if failures == _MOST_FAILURES_IN_A_ROW:
+                raise _Trouble from None
+            # A wall for the line search, as steep as the way here: it takes a shorter step. A flat one would look like
+            # an optimum.
+            return -best.value + abs(slope @ (vector - at_best)) + 1e-8 * (1.0 + abs(best.value)), -slope
+        failures = 0
+        downhill = -pack.vector(here.gradient)
         if here.value > best.value:
-            best = here
-        return -here.value, -pack.vector(here.gradient)
+            best, at_best, slope = here, vector.copy(), downhill
+        return -here.value, downhill
 
     def after_iteration(intermediate_result) -> None:
+        if failures:  # the line search gave up and took the wall for a step
+            raise _Trouble
         history.append(-float(intermediate_result.fun))
         if callback is not None and callback(len(history) - 1, history[-1]):
             raise _Stopped
 
+    if not at_best.size:
+        return _ended(best, Outcome.CONVERGED, history)
     if max_iter == 0:
         return _ended(best, Outcome.BUDGET_SPENT, history)
     try:
@@ -93,6 +115,8 @@ def climb(
         )
     except (KeyboardInterrupt, _Stopped):
         return _ended(best, Outcome.INTERRUPTED, history)
+    except _Trouble:
+        return _ended(best, Outcome.NUMERICAL_TROUBLE, history)
     outcomes = {0: Outcome.CONVERGED, 1: Outcome.BUDGET_SPENT}
     return _ended(best, outcomes.get(result.status, Outcome.NUMERICAL_TROUBLE), history)
 
@@ -113,7 +137,7 @@ class _Packing:
 
     def vector(self, tree: Any) -> np.ndarray:
         leaves = jax.tree.leaves(tree)
-        return np.concatenate([np.ravel(leaves[i]) for i in self._moved])
+        return np.concatenate([np.zeros(0), *(np.ravel(leaves[i]) for i in self._moved)])
 
     def tree(self, vector: np.ndarray) -> Any:
         leaves = list(self._leaves)

@@ -58,7 +58,8 @@ def fit(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator,
 
 def _climb_in_two(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator, start: Free | None) -> Climb:
     """Climb with the noise held, then with all of it free: free from the start, all may end up explained as noise."""
-    free = start or from_principal_components(model, Y, options.n_latents, options.n_inducing, options.n_groups, rng)
+    sizes = (options.n_latents, options.n_inducing, options.n_groups)
+    free = from_principal_components(model, Y, *sizes, rng) if start is None else start
     variables: Any = free
     objective: Climbable = Objective(model, Y, options.assignments)
     hold = set()
@@ -66,9 +67,9 @@ def _climb_in_two(model: Model, Y: np.ndarray, options: Options, rng: np.random.
         variables = MixedVariables(free, jnp.asarray(rng.normal(size=(Y.shape[1], options.n_groups))))
         objective = MixedObjective(model, Y, options.assignments)
         hold = {"logits"} if options.assignments is not None else set()
-    first = min(_ITERATIONS_WITH_NOISE_HELD, options.max_iter) if start is None else 0
+    first = min(_ITERATIONS_WITH_NOISE_HELD, options.max_iter // 2) if start is None else 0
     warm = climb(objective, variables, first, options.tol, hold | {"log_noise_precision"})
-    if warm.outcome in (Outcome.INTERRUPTED, Outcome.NUMERICAL_TROUBLE) or options.max_iter == first > 0:
+    if warm.outcome in (Outcome.INTERRUPTED, Outcome.NUMERICAL_TROUBLE):
         return warm
     onwards: Any = warm.state.free
     if options.mixed:

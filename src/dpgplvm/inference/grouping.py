@@ -12,8 +12,14 @@ from dpgplvm.inference.axes import gradient_moments
 from dpgplvm.inference.climb import Climb, climb
 from dpgplvm.inference.objective import Objective, rows_per_block
 from dpgplvm.inference.occam import corrected_bound
+from dpgplvm.inference.outcome import Outcome
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free, State
+from dpgplvm.numerics import NumericalError
+
+
+class Interrupted(Exception):
+    """Ends a search; what it had reached is kept by whoever runs it."""
 
 
 class Grouping(NamedTuple):
@@ -44,9 +50,21 @@ class Problem(NamedTuple):
         n_groups = labels.max() + 1
         if n_held:
             one_hot = np.eye(len(start.log_noise_precision))[labels]
-            start = climb(Objective(self.model, self.Y, one_hot, n_groups), start, n_held, tol).state.free
+            held = climb(Objective(self.model, self.Y, one_hot, n_groups), start, n_held, tol)
+            if held.outcome is Outcome.INTERRUPTED:
+                raise Interrupted
+            start = held.state.free
         ended = climb(Objective(self.model, self.Y, n_in_play=n_groups), start, n_free, tol)
+        if ended.outcome is Outcome.INTERRUPTED:
+            raise Interrupted
         return self.judge(ended)
+
+    def try_to_fit(self, start: Free, labels: np.ndarray, n_held: int, n_free: int, tol: float) -> Grouping | None:
+        """The same, or None where the bound cannot be evaluated: one place among many to climb from."""
+        try:
+            return self.fit(start, labels, n_held, n_free, tol)
+        except NumericalError:
+            return None
 
     def judge(self, ended: Climb) -> Grouping:
         """Empty groups put aside, the others sorted by size, which the stick-breaking prior favours, and the bound

@@ -37,14 +37,14 @@ class _Proposal(NamedTuple):
     labels: np.ndarray
 
 
-def improve(problem: Problem, best: Grouping, max_moves: int) -> tuple[Grouping, list[Move]]:
-    """Try moves until none helps, or until `max_moves` were tried."""
-    log: list[Move] = []
+def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -> Iterator[Grouping]:
+    """Try moves until none helps, or until `max_moves` were tried; yields every grouping that is kept."""
     helped = True
     while helped and len(log) < max_moves:
         helped = False
         # At rest first: a move must not get the credit for iterations that its origin had not made yet.
         best = _at_rest(problem, best)
+        yield best
         moments = problem.moments(best.climb.state)
         tried = {_canonical(best.labels).tobytes()}
         for proposal in _proposals(best, moments):
@@ -53,37 +53,40 @@ def improve(problem: Problem, best: Grouping, max_moves: int) -> tuple[Grouping,
                 continue
             tried.add(labels.tobytes())
             start = start_from_labels(problem.model, best.free, labels, moments)
-            found = problem.fit(start, labels, _HELD, _FREE, _TOLERANCE)
+            found = problem.try_to_fit(start, labels, _HELD, _FREE, _TOLERANCE)
+            if found is None:
+                continue
             if 0.0 < best.corrected - found.corrected < _WORTH_ANOTHER_CLIMB:
                 found = _at_rest(problem, found)
             helped = found.corrected > best.corrected + _LEAST_GAIN
             log.append(Move(proposal.kind, best.n_groups, found.n_groups, best.corrected, found.corrected, helped))
             if helped:
                 best = found
+                yield best
                 break
-    return best, log
 
 
 def _at_rest(problem: Problem, grouping: Grouping) -> Grouping:
     """The same grouping climbed until an iteration gains next to nothing."""
-    climbed = problem.fit(grouping.free, grouping.labels, 0, _TO_REST, _TOLERANCE)
-    return max(grouping, climbed, key=lambda one: one.corrected)
+    climbed = problem.try_to_fit(grouping.free, grouping.labels, 0, _TO_REST, _TOLERANCE)
+    return grouping if climbed is None else max(grouping, climbed, key=lambda one: one.corrected)
 
 
 def _proposals(best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
     """Moves in the order in which they are likely to help."""
     labels, n_groups = best.labels, best.n_groups
+    most_groups = min(len(labels), len(best.free.log_noise_precision))
     yield from _merges(best)
     profiles = column_profiles(moments)
     for t in range(n_groups):
         members = np.flatnonzero(labels == t)
-        if len(members) >= 4:
+        if len(members) >= 4 and n_groups < most_groups:
             halves = fcluster(linkage(profiles[members], "ward"), 2, "maxclust")
             split = labels.copy()
             split[members[halves == 2]] = n_groups
             yield _Proposal("split", split)
     for k in (n_groups, n_groups + 1, n_groups - 1, n_groups + 2):
-        if 1 < k <= len(labels):
+        if 1 < k <= most_groups:
             for method in ("ward", "average"):
                 yield _Proposal("recluster", fcluster(linkage(profiles, method), k, "maxclust"))
 

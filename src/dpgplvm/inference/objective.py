@@ -105,6 +105,11 @@ class Objective:
             in_play = jnp.asarray(np.arange(n_groups) < n_in_play, dtype=float)
             state = State(free, jnp.asarray(phi), sticks, in_play)
             terms, value, gradient = _finish(self.model, state, F, _collect([adjoint for _, adjoint in parts], free))
+            if not np.isfinite(value):
+                raise NumericalError(
+                    "the bound is not finite, because latents or hyperparameters are out of range: "
+                    "standardise the columns, or start elsewhere"
+                )
             return Evaluation(float(value), gradient, state, terms, F)
 
     def _assign(self, F: np.ndarray) -> tuple[np.ndarray, dp.Sticks]:

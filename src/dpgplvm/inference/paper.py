@@ -19,7 +19,7 @@ from dpgplvm.inference.start import principal_components
 from dpgplvm.model.bound import Model, elbo_terms
 from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Sticks
-from dpgplvm.numerics import double_precision
+from dpgplvm.numerics import NumericalError, double_precision
 
 _STEPS_PER_CALL = 10
 _MOMENTUM = 0.9
@@ -74,7 +74,7 @@ def ascend(
         history: list[float] = []
         best_value, outcome = -np.inf, Outcome.BUDGET_SPENT
         try:
-            for iteration in range(0, max_iter + 1, _STEPS_PER_CALL):
+            for iteration in range(0, max_iter // _STEPS_PER_CALL * _STEPS_PER_CALL + 1, _STEPS_PER_CALL):
                 ahead, ahead_velocity, value = _steps(model, here, velocity, table, given, step, mixed)
                 value = float(value)
                 if not np.isfinite(value):
@@ -96,9 +96,11 @@ def ascend(
                     break
         except KeyboardInterrupt:
             outcome = Outcome.INTERRUPTED
+        if not history:
+            raise NumericalError("the bound is not finite at the start: standardise the columns, or start elsewhere")
         state = _state(best, given)
         terms = _terms(model, state, table, mixed)
-        return Climb(state, terms, float(terms.total), outcome, _STEPS_PER_CALL * len(history), history)
+        return Climb(state, terms, float(terms.total), outcome, _STEPS_PER_CALL * (len(history) - 1), history)
 
 
 def _state(variables, held) -> State:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import jax.numpy as jnp
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
@@ -52,9 +55,14 @@ def from_principal_components(
 
 def inducing_points(mean: np.ndarray, n_inducing: int, rng: np.random.Generator) -> np.ndarray:
     """k-means centres of the latents: spread over all of them, and no two alike."""
+    distinct = np.unique(mean, axis=0)
     if n_inducing >= len(mean):
         centres = mean.copy()
+    elif n_inducing >= len(distinct):
+        centres = np.resize(distinct, (n_inducing, mean.shape[1]))
     else:
         seed = int(rng.integers(2**31))
-        centres = KMeans(n_inducing, n_init=1, random_state=seed).fit(mean).cluster_centers_
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # points that coincide get moved apart below
+            centres = KMeans(n_inducing, n_init=1, random_state=seed).fit(mean).cluster_centers_
     return centres + 1e-3 * rng.normal(size=centres.shape)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal
 
 import jax.numpy as jnp
@@ -23,6 +25,14 @@ class Hyperprior:
     scale: float = 2.0
     noise: float = 3.0
     density: Literal["log", "value"] = "log"
+
+    def __post_init__(self) -> None:
+        for role in ("relevance", "scale", "noise"):
+            width = getattr(self, role)
+            if not isinstance(width, Real) or not 0.0 < float(width) < math.inf:
+                raise ValueError(f"Hyperprior: {role}={width!r} is not a positive, finite width: give one such as 3.0")
+        if self.density not in ("log", "value"):
+            raise ValueError(f'Hyperprior: density={self.density!r} is not one of "log" and "value": give one of these')
 
     def log_density(
         self, kernel: Kernel, log_theta: Parameters, log_noise_precision: Float[Array, " T"]

@@ -1,0 +1,139 @@
+"""The parts of the search for groups, each against an answer that is known."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from dpgplvm import DPGPLVM
+from dpgplvm.datasets import make_views
+from dpgplvm.inference.axes import gradient_moments, rotate, sparse_axes
+from dpgplvm.inference.grouping import Problem, start_from_labels
+from dpgplvm.inference.objective import Objective
+from dpgplvm.inference.occam import group_curvatures
+from dpgplvm.inference.start import from_principal_components
+from dpgplvm.model.bound import Model, elbo_terms
+from dpgplvm.model.kernels import RBF
+from dpgplvm.model.posterior import inducing_weights, mean_at
+from dpgplvm.model.state import Free, State
+
+
+@pytest.fixture(scope="module")
+def toy():
+    table = make_views(n_samples=60, columns=6, random_state=3)
+    return (table.Y - table.Y.mean(axis=0)) / table.Y.std(axis=0), table.groups
+
+
+@pytest.fixture(scope="module")
+def fitted(toy):
+    return DPGPLVM(n_latents=5, n_inducing=20, truncation=6, random_state=0).fit(toy[0])
+
+
+def test_the_groups_of_a_small_toy_are_found(toy, fitted):
+    assert adjusted_rand_score(toy[1], fitted.groups_) == 1.0
+    assert fitted.n_groups_ == 2
+
+
+def test_accepted_moves_raise_the_corrected_bound(fitted):
+    assert fitted.moves_
+    for move in fitted.moves_:
+        assert move.accepted == (move.corrected_after > move.corrected_before + 0.05)
+
+
+def test_groups_not_in_play_cost_nothing_and_change_nothing(float64, toy):
+    Y = toy[0]
+    free = from_principal_components(Model(RBF()), Y, 3, 10, 5, np.random.default_rng(0))
+    alone = Objective(Model(RBF()), Y, n_in_play=2).evaluate(free)
+    moved = Free(
+        free.latents,
+        free.inducing,
+        jax.tree.map(lambda values: jnp.asarray(values).at[2:].add(1.0), free.log_theta),
+        free.log_noise_precision,
+    )
+    assert Objective(Model(RBF()), Y, n_in_play=2).evaluate(moved).value == alone.value
+    assert (np.asarray(alone.state.phi)[:, 2:] == 0).all()
+    assert (np.asarray(alone.gradient.log_noise_precision)[2:] == 0).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sparse_axes_undo_a_rotation(seed):
+    rng = np.random.default_rng(seed)
+    listens = np.array([[1, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1]])
+    strengths = np.repeat(listens, 8, axis=0) * rng.uniform(0.5, 1.5, size=(24, 4))
+    moments = np.array([np.diag(row) for row in strengths])
+    hidden, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    R = sparse_axes(hidden @ moments @ hidden.T, rng)
+    np.testing.assert_allclose(R.T @ R, np.eye(4), atol=1e-12)
+    # Up to order and sign the axes are the hidden ones.
+    np.testing.assert_allclose(np.sort(np.abs(hidden.T @ R).max(axis=0)), 1.0, atol=1e-2)
+
+
+def test_gradient_moments_are_those_of_finite_differences(float64, toy, fitted):
+    Y = toy[0]
+    model, state = fitted._model, jax.tree.map(jnp.asarray, fitted.state_)
+    X = np.asarray(fitted.latents_)
+    weights = inducing_weights(model, state, Y)
+    spread = np.sqrt(X.var(axis=0) + fitted.latent_variance_.mean(axis=0))
+    h = 1e-5
+    slopes = []
+    for q in range(X.shape[1]):
+        step = h * np.eye(X.shape[1])[q]
+        up, down = mean_at(model, state, weights, X + step), mean_at(model, state, weights, X - step)
+        slopes.append(spread[q] * (up - down) / (2 * h))
+    expected = np.einsum("qnd,rnd->dqr", slopes, slopes) / len(X)
+    np.testing.assert_allclose(gradient_moments(model, state, Y), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_rotation_keeps_the_distances_between_rows(float64, toy, fitted):
+    rng = np.random.default_rng(0)
+    R, _ = np.linalg.qr(rng.normal(size=(5, 5)))
+    free = fitted.state_.free
+    turned = rotate(fitted._model, free, R)
+    spread = np.sqrt(fitted.latents_.var(axis=0) + fitted.latent_variance_.mean(axis=0))
+    before, after = fitted.latents_ / spread, np.asarray(turned.latents["mean"])
+    np.testing.assert_allclose(
+        np.linalg.norm(before[0] - before[1:], axis=1), np.linalg.norm(after[0] - after[1:], axis=1), rtol=1e-10
+    )
+
+
+def test_curvatures_are_the_hessian_of_the_bound(float64, toy, fitted):
+    Y, model = toy[0], fitted._model
+    state = jax.tree.map(jnp.asarray, fitted.state_)
+    n_groups = fitted.n_groups_
+    found = group_curvatures(model, Y, state, n_groups)
+
+    def gradient_in_noise(log_noise):
+        free = Free(state.free.latents, state.free.inducing, state.free.log_theta, log_noise)
+
+        def bound(value):
+            moved = Free(free.latents, free.inducing, free.log_theta, value)
+            return elbo_terms(model, State(moved, state.phi, state.sticks, state.in_play), Y).total
+
+        return jax.grad(bound)(log_noise)
+
+    h = 1e-4
+    for t in range(n_groups):
+        step = h * np.eye(len(state.free.log_noise_precision))[t]
+        noise = state.free.log_noise_precision
+        expected = (gradient_in_noise(noise - step)[t] - gradient_in_noise(noise + step)[t]) / (2 * h)
+        np.testing.assert_allclose(found[t, -1, -1], expected, rtol=1e-4)
+
+
+def test_the_true_grouping_beats_one_group_and_a_wrong_one(float64, toy, fitted):
+    Y, groups = toy
+    problem = Problem(fitted._model, Y)
+    state = jax.tree.map(jnp.asarray, fitted.state_)
+    moments = problem.moments(state)
+    wrong = np.arange(len(groups)) % 2
+
+    def corrected(labels):
+        start = start_from_labels(problem.model, state.free, labels, moments)
+        held = np.eye(6)[labels]
+        ended = Objective(problem.model, Y, held, labels.max() + 1).evaluate(start)
+        return ended.value
+
+    assert corrected(groups) > corrected(wrong)
+    assert corrected(groups) > corrected(np.zeros_like(groups))
