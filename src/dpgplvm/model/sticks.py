@@ -49,7 +49,8 @@ class StickTerms(NamedTuple):
 def prior_sticks(truncation: int, prior: Concentration) -> Sticks:
     """q(V) = p(V | E[alpha]) and q(alpha) = p(alpha): where every profile may start."""
     ones = jnp.ones(truncation - 1)
-    shape, rate = jnp.asarray(float(prior.shape)), jnp.asarray(float(prior.rate))
+    # An explicit type: weakly typed numbers here would have everything compiled a second time.
+    shape, rate = jnp.asarray(prior.shape, dtype=float), jnp.asarray(prior.rate, dtype=float)
     return Sticks(ones, ones * shape / rate, shape, rate)
 
 
@@ -72,7 +73,7 @@ def update(phi: Float[Array, "D T"], sticks: Sticks, prior: Concentration) -> St
     later = jnp.cumsum(counts[::-1])[::-1][1:]  # sum_{s>t} n_s
     a, b = 1.0 + counts[:-1], sticks.mean_concentration + later
     _, log_rest = expected_log_sticks(sticks._replace(a=a, b=b))
-    return Sticks(a, b, prior.shape + jnp.asarray(float(a.shape[0])), prior.rate - log_rest.sum())
+    return Sticks(a, b, jnp.asarray(prior.shape + a.shape[0], dtype=float), prior.rate - log_rest.sum())
 
 
 def terms(phi: Float[Array, "D T"], sticks: Sticks, prior: Concentration) -> StickTerms:
