@@ -71,6 +71,7 @@ def samples(kernel):
     shared = {
         "model": Model(kernel),
         "free": free,
+        "latents": latents,
         "state": State(free, phi, sticks),
         "marginals": marginals,
         "inducing": free.inducing,

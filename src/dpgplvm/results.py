@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dpgplvm.inference.climb import Climb
@@ -47,7 +48,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     climb = ended.climb
     state = climb.state
     free = state.free
-    marginals = model.latent_prior.marginals(free.latents)
+    marginals = model.latent_prior.marginals(jax.tree.map(jnp.asarray, free.latents))
     phi = np.asarray(state.phi)
     n_rows, n_columns = Y.shape
     block = rows_per_block(n_rows, n_columns, free.inducing.shape[0])

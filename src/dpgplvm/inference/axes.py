@@ -99,8 +99,9 @@ def _best_angle(pp: np.ndarray, qq: np.ndarray, pq: np.ndarray, weights: np.ndar
 
 def rotate(model: Model, free: Free, R: np.ndarray) -> Free:
     """The same latents in other axes, each of unit spread: q(X) and the inducing points turned."""
-    mean, variance = (np.asarray(part) for part in model.latent_prior.marginals(free.latents))
-    centre, spread = (np.asarray(part) for part in spread_of_latents(model.latent_prior.marginals(free.latents)))
+    marginals = model.latent_prior.marginals(jax.tree.map(jnp.asarray, free.latents))
+    mean, variance = (np.asarray(part) for part in marginals)
+    centre, spread = (np.asarray(part) for part in spread_of_latents(marginals))
     turned_mean = (mean - centre) / spread @ R
     turned_variance = variance / spread**2 @ R**2
     return Free(

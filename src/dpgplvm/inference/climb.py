@@ -122,7 +122,7 @@ def climb(
 
 
 def _ended(best: Evaluation, outcome: Outcome, history: list[float]) -> Climb:
-    return Climb(best.state, best.terms, best.value, outcome, len(history) - 1, history)
+    return Climb(jax.tree.map(np.asarray, best.state), best.terms, best.value, outcome, len(history) - 1, history)
 
 
 class _Packing:

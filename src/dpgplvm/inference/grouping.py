@@ -75,8 +75,9 @@ class Problem(NamedTuple):
         n_groups = int((sizes > 0.5).sum())
         free = reordered(ended.state.free, order)
         tidy = Objective(self.model, self.Y, n_in_play=n_groups).evaluate(free)
-        ended = ended._replace(state=tidy.state, terms=tidy.terms, value=tidy.value)
-        corrected = corrected_bound(self.model, self.Y, tidy.state, tidy.value, n_groups)
+        state = jax.tree.map(np.asarray, tidy.state)
+        ended = ended._replace(state=state, terms=tidy.terms, value=tidy.value)
+        corrected = corrected_bound(self.model, self.Y, state, tidy.value, n_groups)
         return Grouping(ended, corrected, n_groups, np.asarray(tidy.bounds))
 
     def moments(self, state: State) -> np.ndarray:

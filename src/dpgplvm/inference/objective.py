@@ -24,7 +24,7 @@ from jaxtyping import Array
 
 from dpgplvm.model import sticks as dp
 from dpgplvm.model.bound import Model, Terms, group_bounds, other_terms
-from dpgplvm.model.latents import Marginals
+from dpgplvm.model.latents import LatentParameters, Marginals
 from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError, double_precision
 
@@ -81,17 +81,18 @@ class Objective:
     def evaluate(self, free: Free) -> Evaluation:
         """Bound and gradient; raises NumericalError where no jitter makes the covariances positive definite."""
         with double_precision():
-            free = jax.tree.map(jnp.asarray, free)
             (n_rows, n_columns), n_groups = self.Y.shape, free.log_noise_precision.shape[0]
             n_in_play = n_groups if self._n_in_play is None else self._n_in_play
-            marginals = _marginals(self.model, free)
-            block = rows_per_block(n_rows, n_columns, free.inducing.shape[0])
-            hyperparameters = jax.tree.map(np.asarray, (free.log_theta, free.log_noise_precision))
+            marginals = _marginals(self.model, free.latents)
+            inducing = jnp.asarray(free.inducing)
+            block = rows_per_block(n_rows, n_columns, inducing.shape[0])
+            log_theta = {name: np.asarray(values) for name, values in free.log_theta.items()}
+            log_noise_precision = np.asarray(free.log_noise_precision)
 
             def compute(group: tuple[int, np.ndarray]) -> tuple[np.ndarray, Any]:
                 t, weights = group
-                own = jax.tree.map(lambda values: values[t], hyperparameters)
-                return _with_enough_jitter(self.model, own, free.inducing, marginals, self.Y, weights, block)
+                own = {name: values[t] for name, values in log_theta.items()}, log_noise_precision[t]
+                return _with_enough_jitter(self.model, own, inducing, marginals, self.Y, weights, block)
 
             guess = np.full((n_columns, n_groups), 1.0 / n_in_play) if self._phi is None else self._phi
             parts = self._on_threads(compute, enumerate(guess.T[:n_in_play]))
@@ -102,8 +103,7 @@ class Objective:
             for t, part in zip(changed, self._on_threads(compute, [(t, phi[:, t]) for t in changed]), strict=True):
                 parts[t] = part
 
-            in_play = jnp.asarray(np.arange(n_groups) < n_in_play, dtype=float)
-            state = State(free, jnp.asarray(phi), sticks, in_play)
+            state = State(free, phi, sticks, np.where(np.arange(n_groups) < n_in_play, 1.0, 0.0))
             terms, value, gradient = _finish(self.model, state, F, _collect([adjoint for _, adjoint in parts], free))
             if not np.isfinite(value):
                 raise NumericalError(
@@ -168,17 +168,21 @@ def _bounds_and_adjoint(model, log_theta, log_noise_precision, inducing, margina
 
 def _collect(adjoints: list[Any], free: Free) -> tuple[Any, Any, Any, Any]:
     """Adjoints of all groups: stacked for what a group owns, added up for what groups share."""
-    owned = jax.tree.map(lambda value: np.zeros(value.shape), (free.log_theta, free.log_noise_precision))
-    for t, adjoint in enumerate(adjoints):
-        for whole, part in zip(jax.tree.leaves(owned), jax.tree.leaves(adjoint[:2]), strict=True):
-            whole[t] = part
-    shared = jax.tree.map(lambda *parts: sum(map(np.asarray, parts)), *[adjoint[2:] for adjoint in adjoints])
-    return (*owned, *shared)
+    d_theta = {name: np.zeros(np.shape(values)) for name, values in free.log_theta.items()}
+    d_noise = np.zeros(np.shape(free.log_noise_precision))
+    shared = []
+    for t, (d_own_theta, d_own_noise, d_inducing, d_marginals) in enumerate(adjoints):
+        for name, part in d_own_theta.items():
+            d_theta[name][t] = part
+        d_noise[t] = d_own_noise
+        shared.append((np.asarray(d_inducing), *map(np.asarray, d_marginals)))
+    d_inducing, *d_moments = (sum(parts) for parts in zip(*shared, strict=True))
+    return d_theta, d_noise, d_inducing, Marginals(*map(jnp.asarray, d_moments))
 
 
 @partial(jax.jit, static_argnames="model")
-def _marginals(model: Model, free: Free) -> Marginals:
-    return model.latent_prior.marginals(free.latents)
+def _marginals(model: Model, latents: LatentParameters) -> Marginals:
+    return model.latent_prior.marginals(latents)
 
 
 @partial(jax.jit, static_argnames="prior")

@@ -21,7 +21,7 @@ _OCCUPIED = 0.5
 
 def corrected_bound(model: Model, Y: np.ndarray, state: State, value: float, n_in_play: int) -> float:
     """The bound with log p(theta_t) of every group replaced by its Laplace evidence; empty groups add nothing."""
-    free = state.free
+    free = jax.tree.map(jnp.asarray, state.free)
     occupied = np.asarray(state.phi).sum(axis=0) > _OCCUPIED
     log_prior = np.asarray(model.hyperprior.log_density(model.kernel, free.log_theta, free.log_noise_precision))
     curvatures = group_curvatures(model, Y, state, n_in_play)

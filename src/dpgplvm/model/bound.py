@@ -125,15 +125,15 @@ def elbo_terms(
     model: Model, state: State, Y: Float[Array, "N D"], mixed: bool = False, block: int | None = None
 ) -> Terms:
     """The bound at `state`, term by term: one differentiable function of everything in it."""
-    free = state.free
+    free, phi = state.free, jnp.asarray(state.phi)
     marginals = model.latent_prior.marginals(free.latents)
     theta, noise_precision = jax.tree.map(jnp.exp, (free.log_theta, free.log_noise_precision))
     if mixed:
-        F_d = mixed_bounds(model, theta, noise_precision, state.phi, marginals, free.inducing, Y, block)
+        F_d = mixed_bounds(model, theta, noise_precision, phi, marginals, free.inducing, Y, block)
         likelihood = F_d.sum()
     else:
         F = grouped_bounds(model, theta, noise_precision, marginals, free.inducing, Y, block)
-        likelihood = (state.phi * F).sum()
+        likelihood = (phi * F).sum()
     return Terms(likelihood, *other_terms(model, state))
 
 
@@ -143,6 +143,6 @@ def other_terms(model: Model, state: State) -> tuple[Array, dp.StickTerms | None
     log_prior = model.hyperprior.log_density(model.kernel, free.log_theta, free.log_noise_precision)
     return (
         -model.latent_prior.divergence(free.latents),
-        dp.terms(state.phi, state.sticks, model.concentration) if model.inferred_groups else None,
+        dp.terms(jnp.asarray(state.phi), state.sticks, model.concentration) if model.inferred_groups else None,
         (log_prior if state.in_play is None else state.in_play * log_prior).sum(),
     )

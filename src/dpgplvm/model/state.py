@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import jax
+import numpy as np
 from jaxtyping import Array, Float
 
 from dpgplvm.model.kernels import Parameters
@@ -29,6 +30,8 @@ class State:
     """The whole variational posterior and the hyperparameters."""
 
     free: Free
-    phi: Float[Array, "D T"]  # q(Z)
+    phi: Float[Array | np.ndarray, "D T"]  # q(Z)
     sticks: Sticks  # q(V), q(alpha)
-    in_play: Float[Array, " T"] | None = None  # 1 for groups that columns may use, 0 for spare ones; None: all may
+    in_play: Float[Array | np.ndarray, " T"] | None = (
+        None  # 1 for groups that columns may use, 0 for spare ones; None: all may
+    )
