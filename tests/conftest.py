@@ -12,8 +12,6 @@ from jaxtyping import install_import_hook
 # Modules of dpgplvm.model in which annotations cannot be enforced, and why.
 _UNCHECKED = {
     "state",  # its dataclasses are trees that JAX rebuilds around leaves of any kind: NumPy arrays, axes, names
-    "bound",  # LatentPrior is a Protocol that is not runtime_checkable
-    "sticks",  # the axis "T-1" of a result is checked before any T is known
 }
 
 

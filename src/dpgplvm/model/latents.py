@@ -8,7 +8,7 @@ with the same three methods.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -23,6 +23,7 @@ class Marginals(NamedTuple):
     variance: Float[Array, "N Q"]
 
 
+@runtime_checkable
 class LatentPrior(Protocol):
     """A prior p(X) together with the family of q(X) that approximates its posterior."""
 

@@ -33,9 +33,9 @@ class Relevance(NamedTuple):
 
 
 def relevance(
-    model: Model, state: State, Y: Float[Array, "N D"], n_draws: int = 2048, block: int | None = None
+    model: Model, state: State, Y: Float[Array, "N D"], n_draws: int = 2**14, block: int | None = None
 ) -> Relevance:
-    """Relevance of every latent for every column, from quasi-random latent points (good to about a hundredth)."""
+    """Relevance of every latent for every column, from quasi-random latent points (to about a hundredth)."""
     weights = inducing_weights(model, state, Y, block)
     centre, spread = spread_of_latents(model.latent_prior.marginals(state.free.latents))
     n_latents = centre.shape[0]
@@ -52,8 +52,8 @@ def relevance(
         slope = (f - f.mean(axis=0)).T @ standard[:, q] / n_draws
         linear.append(slope**2 / (np.mean(standard[:, q] ** 2) * variance))
     linear_share = jnp.stack(linear, axis=1)
-    # Sampling error can put a linear effect above the total one, or either above the whole.
-    total_share = jnp.clip(jnp.maximum(jnp.stack(total, axis=1), linear_share), 0.0, 1.0)
+    # Sampling error can put a linear effect above the total one, or that above the whole.
+    total_share = jnp.minimum(jnp.stack(total, axis=1), 1.0)
     return Relevance(total_share, jnp.minimum(linear_share, total_share))
 
 

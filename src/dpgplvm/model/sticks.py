@@ -6,6 +6,7 @@ factor has a closed-form optimum, so the whole of it is solved inside each evalu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -23,10 +24,10 @@ class Concentration(NamedTuple):
 
 
 class Sticks(NamedTuple):
-    """q(V) and q(alpha)."""
+    """q(V) and q(alpha); S = T - 1 sticks are broken, the last group takes what is left."""
 
-    a: Float[Array, " T-1"]
-    b: Float[Array, " T-1"]
+    a: Float[Array, " S"]
+    b: Float[Array, " S"]
     shape: Float[Array, ""]  # w1
     rate: Float[Array, ""]  # w2
 
@@ -36,7 +37,7 @@ class Sticks(NamedTuple):
 
 
 class StickTerms(NamedTuple):
-    """The six terms of the DP bound, equation (dp_bound); all of them go to zero with one group."""
+    """The six terms of the DP bound, equation (dp_bound); with one group they add up to zero."""
 
     assignments: Float[Array, ""]  # sum_d E[log p(z_d | V)]
     sticks: Float[Array, ""]  # E[log p(V | alpha)]
@@ -54,7 +55,7 @@ def prior_sticks(truncation: int, prior: Concentration) -> Sticks:
     return Sticks(ones, ones * shape / rate, shape, rate)
 
 
-def expected_log_sticks(sticks: Sticks) -> tuple[Float[Array, " T-1"], Float[Array, " T-1"]]:
+def expected_log_sticks(sticks: Sticks) -> tuple[Float[Array, " S"], Float[Array, " S"]]:
     """E[log v_t] and E[log(1 - v_t)]."""
     both = digamma(sticks.a + sticks.b)
     return digamma(sticks.a) - both, digamma(sticks.b) - both
@@ -100,29 +101,38 @@ def assign(F: Float[Array, "D T"], sticks: Sticks) -> Float[Array, "D T"]:
 
 
 def profile(
-    F: Float[Array, "D T"], start: Sticks, prior: Concentration, tolerance: float = 1e-13, max_sweeps: int = 2000
+    F: Float[Array, "D T"], start: Sticks, prior: Concentration, tolerance: float = 1e-13, max_sweeps: int = 5000
 ) -> tuple[Float[Array, "D T"], Sticks]:
     """Climb q(Z), q(V) and q(alpha) to their joint optimum for these column bounds, from `start`.
 
     At the optimum the gradient of the bound in everything else is its partial gradient (envelope theorem), so an
     optimiser never sees these factors.
     """
+    return _sweep(lambda sticks: assign(F, sticks), start, prior, tolerance, max_sweeps)
+
+
+def settle(
+    phi: Float[Array, "D T"], start: Sticks, prior: Concentration, tolerance: float = 1e-13, max_sweeps: int = 5000
+) -> Sticks:
+    """The optimal q(V) and q(alpha) for assignments that are held."""
+    return _sweep(lambda _: phi, start, prior, tolerance, max_sweeps)[1]
+
+
+def _sweep(
+    assigned: Callable[[Sticks], Array], start: Sticks, prior: Concentration, tolerance: float, max_sweeps: int
+) -> tuple[Array, Sticks]:
+    """Update q(V) and q(alpha), then q(Z), until none of them moves."""
 
     def sweep(carry):
         _, phi, sticks, count = carry
         new_sticks = update(phi, sticks, prior)
-        new_phi = assign(F, new_sticks)
+        new_phi = assigned(new_sticks)
         moved = jnp.abs(new_phi - phi).max() + jnp.abs(new_sticks.rate / sticks.rate - 1.0)
         return moved, new_phi, new_sticks, count + 1
 
     def unsettled(carry):
         return (carry[0] > tolerance) & (carry[3] < max_sweeps)
 
-    first = (jnp.asarray(jnp.inf), assign(F, start), start, jnp.asarray(0))
+    first = (jnp.asarray(jnp.inf, dtype=float), assigned(start), start, jnp.asarray(0, dtype=int))
     _, phi, sticks, _ = lax.while_loop(unsettled, sweep, first)
     return phi, sticks
-
-
-def settle(phi: Float[Array, "D T"], start: Sticks, prior: Concentration, n_sweeps: int = 100) -> Sticks:
-    """The optimal q(V) and q(alpha) for assignments that are held."""
-    return lax.fori_loop(0, n_sweeps, lambda _, sticks: update(phi, sticks, prior), update(phi, start, prior))

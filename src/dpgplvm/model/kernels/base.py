@@ -102,6 +102,8 @@ class Kernel(ABC):
 
 def standard_normal_draws(n_draws: int, n_latents: int) -> np.ndarray:
     """[n_draws, Q] quasi-random standard normals, always the same, in mirrored pairs so that odd moments vanish."""
-    half = qmc.Sobol(n_latents, scramble=True, rng=np.random.default_rng(20)).random((n_draws + 1) // 2)
-    draws = norm.ppf(np.clip(half, 1e-12, 1 - 1e-12))
+    half = (n_draws + 1) // 2
+    # Sobol points are balanced in powers of two; what is over is cut off.
+    points = qmc.Sobol(n_latents, scramble=True, rng=np.random.default_rng(20)).random_base2((half - 1).bit_length())
+    draws = norm.ppf(np.clip(points[:half], 1e-12, 1 - 1e-12))
     return np.concatenate([draws, -draws])[:n_draws]
