@@ -67,7 +67,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
         linear_relevance=np.asarray(listens.linear),
         kernel_parameters={name: np.exp(np.asarray(values))[seen] for name, values in free.log_theta.items()},
         noise_precision=np.exp(np.asarray(free.log_noise_precision))[seen],
-        concentration=float(state.sticks.mean_concentration) if model.inferred_groups else None,
+        concentration=float(state.sticks.shape / state.sticks.rate) if model.inferred_groups else None,
         elbo=climb.value,
         elbo_terms=_named_terms(climb),
         outcome=climb.outcome,
