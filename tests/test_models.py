@@ -91,7 +91,7 @@ def test_held_assignments_are_given_views(table):
     model = replace(views._model, inferred_groups=True)
     with computing():
         held = Objective(model, standardised(table), phi).evaluate(free)
-        best_sticks = settle(phi, prior_sticks(2, model.concentration), model.concentration)
+        best_sticks = settle(jnp.asarray(phi), prior_sticks(2, model.concentration), model.concentration)
         at_best = other_terms(model, jax.tree.map(jnp.asarray, replace(held.state, sticks=best_sticks)))
     for name in ("likelihood", "latents", "hyperprior"):
         assert float(getattr(held.terms, name)) == pytest.approx(views.elbo_terms_[name], rel=1e-10)
