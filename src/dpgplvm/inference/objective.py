@@ -76,7 +76,8 @@ class Objective:
         self._phi = None if assignments is None else np.asarray(assignments, dtype=float)
         self._sticks: dp.Sticks | None = None
         self._n_in_play = n_in_play
-        self._threads = ThreadPoolExecutor(n_threads or os.cpu_count() or 1, thread_name_prefix="dpgplvm")
+        self._n_threads = n_threads or os.cpu_count() or 1
+        self._threads = ThreadPoolExecutor(self._n_threads, thread_name_prefix="dpgplvm")
 
     def evaluate(self, free: Free) -> Evaluation:
         """Bound and gradient; raises NumericalError where no jitter makes the covariances positive definite."""
@@ -124,11 +125,19 @@ class Objective:
         return self._phi, self._sticks
 
     def _on_threads(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        def in_double_precision(item):
-            with double_precision():
-                return function(item)
+        """The function of every item, dealt out to the threads; this one takes a share as well."""
+        items = list(items)
 
-        return list(self._threads.map(in_double_precision, items))
+        def share(first: int) -> list[Any]:
+            with double_precision():
+                return [function(item) for item in items[first :: self._n_threads]]
+
+        elsewhere = [self._threads.submit(share, first) for first in range(1, min(self._n_threads, len(items)))]
+        results = [None] * len(items)
+        results[:: self._n_threads] = share(0)
+        for first, future in enumerate(elsewhere, start=1):
+            results[first :: self._n_threads] = future.result()
+        return results
 
 
 def rows_per_block(n_rows: int, n_columns: int, n_inducing: int) -> int | None:
