@@ -11,7 +11,7 @@ import numpy as np
 from dpgplvm.inference.axes import gradient_moments
 from dpgplvm.inference.climb import Climb, climb
 from dpgplvm.inference.objective import Objective, rows_per_block
-from dpgplvm.inference.occam import corrected_bound
+from dpgplvm.inference.occam import OCCUPIED, corrected_bound
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free, State
@@ -72,7 +72,7 @@ class Problem(NamedTuple):
         phi = np.asarray(ended.state.phi)
         sizes = phi.sum(axis=0)
         order = np.argsort(-sizes, kind="stable")
-        n_groups = int((sizes > 0.5).sum())
+        n_groups = int((sizes > OCCUPIED).sum())
         free = reordered(ended.state.free, order)
         tidy = Objective(self.model, self.Y, n_in_play=n_groups).evaluate(free)
         state = jax.tree.map(np.asarray, tidy.state)

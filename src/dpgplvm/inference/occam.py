@@ -16,13 +16,13 @@ from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free, State
 
 _STEP = 1e-3
-_OCCUPIED = 0.5
+OCCUPIED = 0.5  # columns, added up over their probabilities, from which on a group counts
 
 
 def corrected_bound(model: Model, Y: np.ndarray, state: State, value: float, n_in_play: int) -> float:
     """The bound with log p(theta_t) of every group replaced by its Laplace evidence; empty groups add nothing."""
     free = jax.tree.map(jnp.asarray, state.free)
-    occupied = np.asarray(state.phi).sum(axis=0) > _OCCUPIED
+    occupied = np.asarray(state.phi).sum(axis=0) > OCCUPIED
     log_prior = np.asarray(model.hyperprior.log_density(model.kernel, free.log_theta, free.log_noise_precision))
     curvatures = group_curvatures(model, Y, state, n_in_play)
     n_free = curvatures.shape[1]

@@ -42,12 +42,10 @@ def gather(
     """
 
     def of_rows(mean, variance, Y) -> Statistics:
-        # psi1 transposed first: the product over rows then reads both factors in order.
-        psi1 = kernel.psi1(theta, mean, variance, inducing)
         return Statistics(
             n_rows=jnp.asarray(float(Y.shape[0])),
             psi0=kernel.psi0(theta, mean, variance),
-            psi1_y=psi1.T @ Y,
+            psi1_y=kernel.psi1(theta, mean, variance, inducing).T @ Y,
             psi2=kernel.psi2(theta, mean, variance, inducing),
             y_squared=(Y**2).sum(axis=0),
         )
