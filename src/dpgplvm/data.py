@@ -94,7 +94,9 @@ def check_values(Y: np.ndarray, names: list[str]) -> None:
         raise ValueError(f"{_plural(columns, 'column')} {_listed(columns)} {verb} constant: drop {_them(columns)}")
 
 
-def check_start(start: Any, kernel: Kernel, n_rows: int, n_latents: int, n_groups: int) -> None:
+def check_start(
+    start: Any, kernel: Kernel, n_rows: int, n_columns: int, n_latents: int, n_groups: int, noise: str
+) -> None:
     """Refuse a start that was made for another table or another model."""
     if not isinstance(start, Free):
         raise TypeError(f"start is a {type(start).__name__}: give a Free, such as state_.free of a fitted model")
@@ -104,7 +106,13 @@ def check_start(start: Any, kernel: Kernel, n_rows: int, n_latents: int, n_group
     wanted: dict[str, tuple[Any, tuple[int, ...]]]
     wanted = {name: (values, (n_rows, n_latents)) for name, values in start.latents.items()}
     wanted["inducing"] = (start.inducing, (start.inducing.shape[0], n_latents))
-    wanted["log_noise_precision"] = (start.log_noise_precision, (n_groups,))
+    of_columns = noise == "column"
+    if start.of_columns != of_columns:
+        has = "columns" if start.of_columns else "groups"
+        raise ValueError(f'start has noise of {has}, but noise="{noise}" is asked for: make it for this model')
+    wanted["log_noise_precision"] = (start.log_noise_precision, (n_columns if of_columns else n_groups,))
+    if of_columns:
+        wanted["log_scale"] = (start.log_scale, (n_columns,))
     for name, parameter in kernel.parameters.items():
         wanted[name] = (start.log_theta[name], (n_groups, *parameter.shape(n_latents)))
     for name, (values, shape) in wanted.items():

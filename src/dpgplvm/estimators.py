@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -11,7 +12,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from dpgplvm import data
+from dpgplvm.advice import FitWarning, advise
 from dpgplvm.inference import fit as fitting
+from dpgplvm.inference.grouping import Problem, start_from_labels
+from dpgplvm.inference.options import Options
 from dpgplvm.model.bound import Model
 from dpgplvm.model.hyperprior import Hyperprior
 from dpgplvm.model.kernels import NAMED_KERNELS, Kernel
@@ -22,6 +26,7 @@ from dpgplvm.results import Results, results
 from dpgplvm.summary import summary
 
 _DEFAULT_LATENTS = 10
+_KERNELS_TO_CHOOSE_FROM = ("rbf", "linear")
 
 
 class _LatentModel(TransformerMixin, BaseEstimator):
@@ -31,6 +36,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         "n_latents": [Interval(Integral, 1, None, closed="left"), None],
         "n_inducing": [Interval(Integral, 1, None, closed="left")],
         "kernel": [StrOptions(set(NAMED_KERNELS)), Kernel],
+        "noise": [StrOptions({"group", "column"})],
         "hyperprior": [Interval(Real, 0, None, closed="neither"), Hyperprior],
         "bound": [StrOptions({"grouped", "mixed"})],
         "optimiser": [StrOptions({"lbfgs", "paper"})],
@@ -47,6 +53,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         n_latents=None,
         n_inducing=50,
         kernel="rbf",
+        noise="group",
         hyperprior=Hyperprior(),
         bound="grouped",
         optimiser="lbfgs",
@@ -59,6 +66,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         self.n_latents = n_latents
         self.n_inducing = n_inducing
         self.kernel = kernel
+        self.noise = noise
         self.hyperprior = hyperprior
         self.bound = bound
         self.optimiser = optimiser
@@ -97,13 +105,13 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         Y = data.read(self, Y)
         names = data.column_names(Y.shape[1], getattr(self, "feature_names_in_", None))
         data.check_values(Y, names)
+        self._check_noise()
         n_latents = self._checked_n_latents(*Y.shape)
         given, self._group_names = self._given_groups(names)
         n_groups = self._truncation(Y.shape[1]) if given is None else int(given.max()) + 1
         self._model = self._make_model(inferred_groups=given is None)
-        n_inducing = min(self.n_inducing, len(Y), self._model.kernel.rank(n_latents) or len(Y))
         if start is not None:
-            data.check_start(start, self._model.kernel, len(Y), n_latents, n_groups)
+            data.check_start(start, self._model.kernel, len(Y), Y.shape[1], n_latents, n_groups, self.noise)
         self._scaling = data.Scaling.of(Y, self.standardise)
         self._names = names
         with computing():
@@ -111,20 +119,27 @@ class _LatentModel(TransformerMixin, BaseEstimator):
             ended = fitting.fit(
                 self._model,
                 table,
-                fitting.Options(
+                Options(
                     n_latents=n_latents,
-                    n_inducing=n_inducing,
+                    n_inducing=self.n_inducing,
                     n_groups=n_groups,
+                    noise=self.noise,
                     assignments=None if given is None else np.eye(n_groups)[given],
                     mixed=self.bound == "mixed",
                     optimiser=self.optimiser,
                     max_iter=self.max_iter,
                     tol=self.tol,
+                    n_starts=getattr(self, "n_starts", 1),
+                    n_jobs=getattr(self, "n_jobs", None),
+                    kernels=self._kernels(),
                 ),
                 np.random.default_rng(_seed(self.random_state)),
                 start,
             )
+            self._model = ended.model
             self._publish(results(self._model, ended, table))
+        for advice in advise(self):
+            warnings.warn(advice, FitWarning, stacklevel=3)
         return self
 
     def fit_transform(self, Y, y=None, **fit_params) -> np.ndarray:
@@ -136,6 +151,15 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return summary(self)
 
+    def _corrected_bound_from(self, Y, labels: np.ndarray) -> float:
+        """The corrected bound that is reached from the fitted latents with the columns started in these groups."""
+        labels = np.unique(labels, return_inverse=True)[1]
+        with computing():
+            problem = Problem(self._model, self._scaling.to_model(np.asarray(Y, dtype=float)))
+            start = start_from_labels(self._model, self.state_.free, labels, problem.moments(self.state_))
+            held = problem.fit(start, labels, 100, 0, self.tol)
+            return problem.fit(held.free, held.labels, 0, self.max_iter, self.tol).corrected
+
     def _publish(self, found: Results) -> None:
         for name, value in found._asdict().items():
             setattr(self, f"{name}_", value)
@@ -144,7 +168,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         hyperprior = self.hyperprior
         if not isinstance(hyperprior, Hyperprior):
             hyperprior = Hyperprior(relevance=hyperprior, scale=hyperprior, noise=hyperprior)
-        kernel = self.kernel if isinstance(self.kernel, Kernel) else NAMED_KERNELS[self.kernel]
+        kernel = self._kernels()[0]
         try:
             hash(kernel)
         except TypeError:
@@ -159,6 +183,10 @@ class _LatentModel(TransformerMixin, BaseEstimator):
             jitter=self.jitter,
         )
 
+    def _kernels(self) -> tuple[Kernel, ...]:
+        """The kernel, or those to choose from."""
+        return (self.kernel if isinstance(self.kernel, Kernel) else NAMED_KERNELS[self.kernel],)
+
     def _checked_n_latents(self, n_rows: int, n_columns: int) -> int:
         most = min(n_rows, n_columns)
         if self.n_latents is None:
@@ -169,6 +197,14 @@ class _LatentModel(TransformerMixin, BaseEstimator):
                 f"use at most {most}"
             )
         return self.n_latents
+
+    def _check_noise(self) -> None:
+        asked = {"bound": self.bound, "optimiser": self.optimiser}
+        for name, value in asked.items():
+            if self.noise == "column" and value in ("mixed", "paper"):
+                raise ValueError(
+                    f'{name}="{value}" is the paper\'s, where noise belongs to groups: give noise="group" with it'
+                )
 
     def _given_groups(self, names: list[str]) -> tuple[np.ndarray | None, list[str] | None]:
         """One group number for every column where groups are given, and the groups' names; None where they are not."""
@@ -191,6 +227,8 @@ class BayesianGPLVM(_LatentModel):
     n_inducing : int
         Inducing points M; no more than there are rows are used.
     kernel : {"rbf", "linear", "rbf+linear"} or Kernel
+    noise : {"group", "column"}
+        Whether noise belongs to groups, as in the paper, or noise and scale belong to every column.
     hyperprior : float or Hyperprior
         Width of the log-Normal prior over hyperparameters: one for all, or one for each role.
     bound : {"grouped", "mixed"}
@@ -210,16 +248,24 @@ class BayesianGPLVM(_LatentModel):
     Attributes
     ----------
     latents_, latent_variance_ : [N, Q]
-        Posterior mean and variance of every row's latent coordinates.
+        Posterior mean and variance of every row's latent coordinates. Latents come sorted by relevance, and those that
+        nothing depends on are left out: Q is `n_latents_`, at most `n_latents`.
     relevance_, linear_relevance_ : [D, Q]
         Share of a column's predicted variance that varies with each latent, and what of it is linear.
     groups_ : [D]
         Group of every column, 0 for the largest.
     group_probabilities_ : [D, K]
     n_groups_ : int
+    profiles_, n_profiles_, profile_linkage_ : [D], int, [D - 1, 4]
+        Columns clustered by which latents they listen to, whether or not they share a group; the number is the one with
+        the largest mean silhouette (one where none exceeds 0.25), and SciPy's `dendrogram` draws the linkage.
+    explained_ : [D]
+        Share of a column's variance that is predicted.
     kernel_parameters_ : dict of arrays [K, ...]
         Hyperparameters of every group, by name.
-    noise_precision_ : [K]
+    noise_precision_ : [K], or [D] with noise="column"
+    column_scale_ : [D] or None
+        Scale of every column's function, with noise="column".
     elbo_, elbo_terms_, outcome_, n_iter_, history_
         The bound, its terms, how the fit ended, iterations, and the bound after each.
 
@@ -269,6 +315,7 @@ class MRD(_LatentModel):
         n_latents=None,
         n_inducing=50,
         kernel="rbf",
+        noise="group",
         hyperprior=Hyperprior(),
         bound="grouped",
         optimiser="lbfgs",
@@ -282,6 +329,7 @@ class MRD(_LatentModel):
             n_latents=n_latents,
             n_inducing=n_inducing,
             kernel=kernel,
+            noise=noise,
             hyperprior=hyperprior,
             bound=bound,
             optimiser=optimiser,
@@ -304,11 +352,28 @@ class DPGPLVM(_LatentModel):
     ----------
     truncation : int or None
         Most groups that there can be; None takes min(D, 20). No more than there are columns are used.
+    n_starts : int
+        Searches from different places, of which the best is kept; more of them, more certainty.
+    n_jobs : int or None
+        Processes for the starts, as in scikit-learn: None for one, -1 for all cores. The answer does not depend on it.
     concentration_prior : (float, float)
         Shape and rate of the Gamma prior over the Dirichlet process's concentration.
 
-    The other parameters, and the attributes, are those of `BayesianGPLVM`; besides, `concentration_` is the posterior
-    mean of the concentration. Groups come sorted by size, and groups without columns are left out.
+    Attributes
+    ----------
+    concentration_ : float
+        Posterior mean of the concentration.
+    corrected_bound_ : float or None
+        The bound with every group's hyperparameters integrated out (Laplace), by which groupings are compared.
+    moves_ : list of Move
+        What was tried to improve the grouping, and whether it did.
+    starts_ : list of Start
+        Bound, groups and outcome of every start.
+    coassignment_ : [D, D]
+        Probability that two columns share a group, averaged over the starts.
+
+    The other parameters, and the attributes, are those of `BayesianGPLVM`. Groups come sorted by size, and groups
+    without columns are left out.
 
     Examples
     --------
@@ -321,7 +386,10 @@ class DPGPLVM(_LatentModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_LatentModel._parameter_constraints,
+        "kernel": [StrOptions({*NAMED_KERNELS, "auto"}), Kernel],
         "truncation": [Interval(Integral, 1, None, closed="left"), None],
+        "n_starts": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
         "concentration_prior": [tuple],
     }
 
@@ -331,7 +399,10 @@ class DPGPLVM(_LatentModel):
         n_latents=None,
         n_inducing=50,
         truncation=None,
-        kernel="rbf",
+        n_starts=1,
+        n_jobs=None,
+        kernel="auto",
+        noise="column",
         hyperprior=Hyperprior(),
         concentration_prior=(1.0, 1.0),
         bound="grouped",
@@ -346,6 +417,7 @@ class DPGPLVM(_LatentModel):
             n_latents=n_latents,
             n_inducing=n_inducing,
             kernel=kernel,
+            noise=noise,
             hyperprior=hyperprior,
             bound=bound,
             optimiser=optimiser,
@@ -356,10 +428,17 @@ class DPGPLVM(_LatentModel):
             random_state=random_state,
         )
         self.truncation = truncation
+        self.n_starts = n_starts
+        self.n_jobs = n_jobs
         self.concentration_prior = concentration_prior
 
     def _given_groups(self, names: list[str]) -> tuple[None, None]:
         return None, None
+
+    def _kernels(self) -> tuple[Kernel, ...]:
+        if self.kernel != "auto":
+            return super()._kernels()
+        return tuple(NAMED_KERNELS[name] for name in _KERNELS_TO_CHOOSE_FROM)
 
     def _truncation(self, n_columns: int) -> int:
         return min(n_columns, self.truncation or 20)

@@ -1,4 +1,4 @@
-"""A fitted state as users read it: groups by size, empty ones left out, everything in NumPy."""
+"""A fitted state as users read it: groups by size, latents by relevance, unused ones left out, everything in NumPy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ import numpy as np
 
 from dpgplvm.inference.climb import Climb
 from dpgplvm.inference.fit import Fit
+from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.moves import Move
 from dpgplvm.inference.objective import rows_per_block
 from dpgplvm.inference.outcome import Outcome
+from dpgplvm.inference.profiles import profiles
+from dpgplvm.inference.starts import Start
 from dpgplvm.model.bound import Model
 from dpgplvm.model.relevance import Relevance, relevance
 from dpgplvm.model.state import State
+
+# A latent is left out when it moves no column by more than this share of the column's variance.
+_UNUSED = 0.005
 
 
 class Results(NamedTuple):
@@ -25,21 +31,30 @@ class Results(NamedTuple):
 
     latents: np.ndarray  # [N, Q]
     latent_variance: np.ndarray  # [N, Q]
+    n_latents: int  # Q, those that are used
     inducing: np.ndarray  # [M, Q]
     groups: np.ndarray  # [D]
     group_probabilities: np.ndarray  # [D, K]
     n_groups: int
+    profiles: np.ndarray  # [D]
+    n_profiles: int
+    profile_linkage: np.ndarray  # [D - 1, 4]
     relevance: np.ndarray  # [D, Q]
     linear_relevance: np.ndarray  # [D, Q]
+    explained: np.ndarray  # [D]
     kernel_parameters: dict[str, np.ndarray]  # each [K, ...]
-    noise_precision: np.ndarray  # [K]
+    noise_precision: np.ndarray  # [K] or [D]
+    column_scale: np.ndarray | None  # [D]
     concentration: float | None
     elbo: float
     elbo_terms: dict[str, float]
+    corrected_bound: float | None
     outcome: Outcome
     n_iter: int
     history: np.ndarray
     moves: list[Move]
+    starts: list[Start]
+    coassignment: np.ndarray  # [D, D]
     state: State
 
 
@@ -50,30 +65,44 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     free = state.free
     marginals = model.latent_prior.marginals(jax.tree.map(jnp.asarray, free.latents))
     phi = np.asarray(state.phi)
-    n_rows, n_columns = Y.shape
-    block = rows_per_block(n_rows, n_columns, free.inducing.shape[0])
-    listens = _relevance_with_enough_jitter(model, state, Y, block)
+    model = _with_enough_jitter(model, state, Y)
+    total, linear, predicted = (np.asarray(part) for part in _relevance_of(model, state, Y))
+    explained = np.minimum(predicted / np.maximum(Y.var(axis=0), 1e-300), 1.0)
+    used = _latents_by_relevance(total * explained[:, None])
     seen = _groups_by_size(phi) if model.inferred_groups else np.arange(phi.shape[1])
     position = np.empty(phi.shape[1], dtype=int)
     position[seen] = np.arange(len(seen))
+    clustered = profiles(Problem(model, Y).moments(ended.one_group or state))
     return Results(
-        latents=np.asarray(marginals.mean),
-        latent_variance=np.asarray(marginals.variance),
-        inducing=np.asarray(free.inducing),
+        latents=np.asarray(marginals.mean)[:, used],
+        latent_variance=np.asarray(marginals.variance)[:, used],
+        n_latents=len(used),
+        inducing=np.asarray(free.inducing)[:, used],
         groups=position[phi.argmax(axis=1)],
         group_probabilities=phi[:, seen] / phi[:, seen].sum(axis=1, keepdims=True),
         n_groups=len(seen),
-        relevance=np.asarray(listens.total),
-        linear_relevance=np.asarray(listens.linear),
-        kernel_parameters={name: np.exp(np.asarray(values))[seen] for name, values in free.log_theta.items()},
-        noise_precision=np.exp(np.asarray(free.log_noise_precision))[seen],
+        profiles=clustered.labels,
+        n_profiles=int(clustered.labels.max()) + 1,
+        profile_linkage=clustered.tree,
+        relevance=total[:, used],
+        linear_relevance=linear[:, used],
+        explained=explained,
+        kernel_parameters={
+            name: np.exp(np.asarray(free.log_theta[name]))[np.ix_(seen, used) if parameter.per_latent else seen]
+            for name, parameter in model.kernel.parameters.items()
+        },
+        noise_precision=np.exp(np.asarray(free.log_noise_precision))[slice(None) if free.of_columns else seen],
+        column_scale=None if free.log_scale is None else np.exp(np.asarray(free.log_scale)),
         concentration=float(state.sticks.shape / state.sticks.rate) if model.inferred_groups else None,
         elbo=climb.value,
         elbo_terms=_named_terms(climb),
+        corrected_bound=ended.corrected,
         outcome=climb.outcome,
         n_iter=climb.n_iterations,
         history=np.asarray(climb.history),
         moves=ended.moves,
+        starts=ended.starts,
+        coassignment=phi @ phi.T if ended.coassignment is None else ended.coassignment,
         state=jax.tree.map(np.asarray, state),
     )
 
@@ -83,13 +112,22 @@ def _relevance(model, state, Y, block):
     return relevance(model, state, Y, block=block)
 
 
-def _relevance_with_enough_jitter(model: Model, state: State, Y: np.ndarray, block: int | None) -> Relevance:
+def _relevance_of(model: Model, state: State, Y: np.ndarray) -> Relevance:
+    return _relevance(model, state, Y, rows_per_block(Y.shape[0], Y.shape[1], state.free.inducing.shape[0]))
+
+
+def _with_enough_jitter(model: Model, state: State, Y: np.ndarray) -> Model:
     """The bound may have needed more jitter than the model's own; so does what is read off it."""
-    while True:
-        found = _relevance(model, state, Y, block)
-        if np.isfinite(found.total).all() or model.jitter > 1e-2:
-            return found
+    while not np.isfinite(_relevance_of(model, state, Y).total).all() and model.jitter <= 1e-2:
         model = replace(model, jitter=10.0 * model.jitter)
+    return model
+
+
+def _latents_by_relevance(heard: np.ndarray) -> np.ndarray:
+    """Latents that move some column, those that move most of the table first; one at least."""
+    order = np.argsort(-heard.sum(axis=0), kind="stable")
+    used = order[heard[:, order].max(axis=0) > _UNUSED]
+    return used if len(used) else order[:1]
 
 
 def _groups_by_size(phi: np.ndarray) -> np.ndarray:

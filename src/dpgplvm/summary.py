@@ -24,7 +24,8 @@ def summary(model: Any) -> str:
     for k in range(model.n_groups_):
         members = np.flatnonzero(model.groups_ == k)
         name = str(k) if model._group_names is None else _short(model._group_names[k], 12)
-        noise = 1.0 / np.sqrt(model.noise_precision_[k])
+        own = members if model.noise == "column" else k
+        noise = np.sqrt(np.mean(1.0 / model.noise_precision_[own]))
         listens = model.relevance_[members].mean(axis=0)
         heard = [q for q in np.argsort(-listens) if listens[q] >= _LISTENS_FROM]
         told = ", ".join(f"{q} ({listens[q]:.0%})" for q in heard) or "none: all noise"

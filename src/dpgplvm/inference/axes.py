@@ -7,6 +7,7 @@ made.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -104,9 +105,8 @@ def rotate(model: Model, free: Free, R: np.ndarray) -> Free:
     centre, spread = (np.asarray(part) for part in spread_of_latents(marginals))
     turned_mean = (mean - centre) / spread @ R
     turned_variance = variance / spread**2 @ R**2
-    return Free(
+    return replace(
+        free,
         latents=model.latent_prior.start(jnp.asarray(turned_mean), jnp.asarray(turned_variance)),
         inducing=jnp.asarray((np.asarray(free.inducing) - centre) / spread @ R),
-        log_theta=free.log_theta,
-        log_noise_precision=free.log_noise_precision,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -17,6 +18,29 @@ from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError
 
+# A climb is given up when it would have to go on this many times as fast as it does to get where it should.
+_OPTIMISM = 2.0
+_ITERATIONS_WATCHED = 8
+
+
+class _Hopeless(Exception):
+    """Ends a climb that will not get where it should."""
+
+
+class _Watch:
+    """Gives up a climb that is too slow to reach the bound that is wanted in the iterations that it has."""
+
+    def __init__(self, wanted: float, n_iterations: int) -> None:
+        self._wanted, self._n_iterations = wanted, n_iterations
+        self._values: list[float] = []
+
+    def __call__(self, iteration: int, value: float) -> None:
+        self._values.append(value)
+        if len(self._values) > _ITERATIONS_WATCHED:
+            gain = (value - self._values[-1 - _ITERATIONS_WATCHED]) / _ITERATIONS_WATCHED
+            if value + _OPTIMISM * gain * (self._n_iterations - iteration) < self._wanted:
+                raise _Hopeless
+
 
 class Interrupted(Exception):
     """Ends a search; what it had reached is kept by whoever runs it."""
@@ -29,6 +53,10 @@ class Grouping(NamedTuple):
     corrected: float  # the bound with the Occam factor
     n_groups: int
     bounds: np.ndarray  # F [D, T]
+
+    @property
+    def occam_per_group(self) -> float:
+        return (self.climb.value - self.corrected) / self.n_groups
 
     @property
     def labels(self) -> np.ndarray:
@@ -47,24 +75,32 @@ class Problem(NamedTuple):
 
     def fit(self, start: Free, labels: np.ndarray, n_held: int, n_free: int, tol: float) -> Grouping:
         """Climb with the columns held in these groups, then with assignments inferred among them."""
+        return self._fit(start, labels, n_held, n_free, tol, -np.inf)
+
+    def try_to_beat(
+        self, best: Grouping, start: Free, labels: np.ndarray, n_held: int, n_free: int, tol: float
+    ) -> Grouping | None:
+        """The same, or None: where the bound cannot be evaluated, or as soon as it is plain that it stays below."""
+        wanted = best.corrected + best.occam_per_group * (labels.max() + 1)
+        try:
+            return self._fit(start, labels, n_held, n_free, tol, wanted)
+        except (NumericalError, _Hopeless):
+            return None
+
+    def _fit(self, start, labels, n_held, n_free, tol, wanted) -> Grouping:
         n_groups = labels.max() + 1
         if n_held:
-            one_hot = np.eye(len(start.log_noise_precision))[labels]
-            held = climb(Objective(self.model, self.Y, one_hot, n_groups), start, n_held, tol)
+            one_hot = np.eye(start.n_groups)[labels]
+            objective = Objective(self.model, self.Y, one_hot, n_groups)
+            held = climb(objective, start, n_held, tol, callback=_Watch(wanted, n_held + n_free))
             if held.outcome is Outcome.INTERRUPTED:
                 raise Interrupted
             start = held.state.free
-        ended = climb(Objective(self.model, self.Y, n_in_play=n_groups), start, n_free, tol)
+        objective = Objective(self.model, self.Y, n_in_play=n_groups)
+        ended = climb(objective, start, n_free, tol, callback=_Watch(wanted, n_free))
         if ended.outcome is Outcome.INTERRUPTED:
             raise Interrupted
         return self.judge(ended)
-
-    def try_to_fit(self, start: Free, labels: np.ndarray, n_held: int, n_free: int, tol: float) -> Grouping | None:
-        """The same, or None where the bound cannot be evaluated: one place among many to climb from."""
-        try:
-            return self.fit(start, labels, n_held, n_free, tol)
-        except NumericalError:
-            return None
 
     def judge(self, ended: Climb) -> Grouping:
         """Empty groups put aside, the others sorted by size, which the stick-breaking prior favours, and the bound
@@ -77,7 +113,7 @@ class Problem(NamedTuple):
         tidy = Objective(self.model, self.Y, n_in_play=n_groups).evaluate(free)
         state = jax.tree.map(np.asarray, tidy.state)
         ended = ended._replace(state=state, terms=tidy.terms, value=tidy.value)
-        corrected = corrected_bound(self.model, self.Y, state, tidy.value, n_groups)
+        corrected = corrected_bound(self.model, self.Y, tidy, n_groups)
         return Grouping(ended, corrected, n_groups, np.asarray(tidy.bounds))
 
     def moments(self, state: State) -> np.ndarray:
@@ -89,10 +125,10 @@ class Problem(NamedTuple):
 
 def reordered(free: Free, order: np.ndarray) -> Free:
     """The same latents with the groups in another order."""
-    log_theta, log_noise_precision = jax.tree.map(
-        lambda value: jnp.asarray(np.asarray(value)[order]), (free.log_theta, free.log_noise_precision)
-    )
-    return Free(free.latents, free.inducing, log_theta, log_noise_precision)
+    log_theta = {name: jnp.asarray(np.asarray(values)[order]) for name, values in free.log_theta.items()}
+    noise = np.asarray(free.log_noise_precision)
+    log_noise_precision = noise if free.of_columns else noise[order]
+    return replace(free, log_theta=log_theta, log_noise_precision=jnp.asarray(log_noise_precision))
 
 
 def start_from_labels(model: Model, free: Free, labels: np.ndarray, moments: np.ndarray) -> Free:
@@ -102,7 +138,7 @@ def start_from_labels(model: Model, free: Free, labels: np.ndarray, moments: np.
     of a group's columns, in units of their predicted variance, are its weights.
     """
     listens = np.diagonal(moments, axis1=1, axis2=2)
-    truncation = len(free.log_noise_precision)
+    truncation = free.n_groups
     members = [labels == t if t <= labels.max() else np.ones(len(labels), dtype=bool) for t in range(truncation)]
     weights = np.log([np.clip(listens[own].mean(axis=0), 1e-3, 10.0) for own in members])
     log_theta = {
@@ -111,5 +147,7 @@ def start_from_labels(model: Model, free: Free, labels: np.ndarray, moments: np.
         else jnp.full_like(free.log_theta[name], np.asarray(free.log_theta[name])[: labels.max() + 1].mean())
         for name, parameter in model.kernel.parameters.items()
     }
-    noise = jnp.full(truncation, np.asarray(free.log_noise_precision)[0])
-    return Free(free.latents, free.inducing, log_theta, noise)
+    noise = np.asarray(free.log_noise_precision)
+    if not free.of_columns:
+        noise = np.full(truncation, noise[: labels.max() + 1].mean())
+    return replace(free, log_theta=log_theta, log_noise_precision=jnp.asarray(noise))

@@ -1,4 +1,4 @@
-"""Moves from one grouping to another: merge two groups, dissolve one, split one, cluster the columns afresh.
+"""Moves from one grouping to another: silence a latent, merge two groups, dissolve one, split one, cluster afresh.
 
 Each is tried by climbing from it a little, and kept only if it raises the corrected bound.
 """
@@ -6,35 +6,45 @@ Each is tried by climbing from it a little, and kept only if it raises the corre
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from dpgplvm.inference.grouping import Grouping, Problem, start_from_labels
+from dpgplvm.inference.occam import used_latents
+from dpgplvm.inference.profiles import canonical, column_profiles
+from dpgplvm.model.bound import Model
+from dpgplvm.model.state import Free
+from dpgplvm.numerics import NumericalError
 
 # A merge that loses more than this before anything has adapted to it is not worth a climb.
 _HOPELESS_LOSS = 400.0
 _LEAST_GAIN = 0.05
 # A move that ends this little below its origin may get above it with more iterations.
 _WORTH_ANOTHER_CLIMB = 15.0
+# A latent is worth trying without when it makes up less than this of what the columns do.
+_QUIET, _MOST_SILENCES, _SILENT = 0.2, 3, 6.0
 _HELD, _FREE, _TO_REST, _TOLERANCE = 25, 40, 200, 3e-8
 
 
 class Move(NamedTuple):
     """One move that was tried."""
 
-    kind: str  # "merge", "dissolve", "split" or "recluster"
+    kind: str  # "silence", "merge", "dissolve", "split" or "recluster"
     groups_before: int
     groups_after: int
     corrected_before: float
-    corrected_after: float
+    corrected_after: float | None  # None: given up before it came to rest
     accepted: bool
 
 
 class _Proposal(NamedTuple):
     kind: str
     labels: np.ndarray
+    start: Free | None = None  # None: from the labels
 
 
 def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -> Iterator[Grouping]:
@@ -46,15 +56,19 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
         best = _at_rest(problem, best)
         yield best
         moments = problem.moments(best.climb.state)
-        tried = {_canonical(best.labels).tobytes()}
-        for proposal in _proposals(best, moments):
-            labels = _canonical(proposal.labels)
-            if labels.tobytes() in tried or len(log) >= max_moves:
-                continue
-            tried.add(labels.tobytes())
-            start = start_from_labels(problem.model, best.free, labels, moments)
-            found = problem.try_to_fit(start, labels, _HELD, _FREE, _TOLERANCE)
+        tried = {canonical(best.labels).tobytes()}
+        for proposal in _proposals(problem, best, moments):
+            labels, start = canonical(proposal.labels), proposal.start
+            if len(log) >= max_moves:
+                break
+            if start is None:
+                if labels.tobytes() in tried:
+                    continue
+                tried.add(labels.tobytes())
+                start = start_from_labels(problem.model, best.free, labels, moments)
+            found = problem.try_to_beat(best, start, labels, _HELD, _FREE, _TOLERANCE)
             if found is None:
+                log.append(Move(proposal.kind, best.n_groups, labels.max() + 1, best.corrected, None, False))
                 continue
             if 0.0 < best.corrected - found.corrected < _WORTH_ANOTHER_CLIMB:
                 found = _at_rest(problem, found)
@@ -68,14 +82,18 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
 
 def _at_rest(problem: Problem, grouping: Grouping) -> Grouping:
     """The same grouping climbed until an iteration gains next to nothing."""
-    climbed = problem.try_to_fit(grouping.free, grouping.labels, 0, _TO_REST, _TOLERANCE)
-    return grouping if climbed is None else max(grouping, climbed, key=lambda one: one.corrected)
+    try:
+        climbed = problem.fit(grouping.free, grouping.labels, 0, _TO_REST, _TOLERANCE)
+    except NumericalError:
+        return grouping
+    return max(grouping, climbed, key=lambda one: one.corrected)
 
 
-def _proposals(best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
+def _proposals(problem: Problem, best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
     """Moves in the order in which they are likely to help."""
     labels, n_groups = best.labels, best.n_groups
-    most_groups = min(len(labels), len(best.free.log_noise_precision))
+    most_groups = min(len(labels), best.free.n_groups)
+    yield from _silences(problem.model, best, moments)
     yield from _merges(best)
     profiles = column_profiles(moments)
     for t in range(n_groups):
@@ -89,6 +107,24 @@ def _proposals(best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
         if 1 < k <= most_groups:
             for method in ("ward", "average"):
                 yield _Proposal("recluster", fcluster(linkage(profiles, method), k, "maxclust"))
+
+
+def _silences(model: Model, best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
+    """The latents that say least, one at a time back at their prior and listened to by no group: a climb switches one
+    off, but slowly."""
+    mean, variance = (np.asarray(part) for part in model.latent_prior.marginals(best.free.latents))
+    used = used_latents(model, best.free)
+    shares = np.diagonal(moments, axis1=1, axis2=2)
+    heard = (shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)
+    quiet = [q for q in np.argsort(heard) if used[q] and heard[q] < _QUIET]
+    for q in quiet[:_MOST_SILENCES]:
+        silent = np.arange(mean.shape[1]) == q
+        log_theta = dict(best.free.log_theta)
+        for name, parameter in model.kernel.parameters.items():
+            if parameter.role == "relevance":
+                log_theta[name] = jnp.where(silent, -_SILENT, log_theta[name])
+        latents = model.latent_prior.start(jnp.where(silent, 0.0, mean), jnp.where(silent, 1.0, variance))
+        yield _Proposal("silence", best.labels, replace(best.free, latents=latents, log_theta=log_theta))
 
 
 def _merges(best: Grouping) -> list[_Proposal]:
@@ -108,18 +144,3 @@ def _merges(best: Grouping) -> list[_Proposal]:
             ranked.append((losses.min(axis=1).sum(), "dissolve", scattered))
     ranked.sort(key=lambda entry: entry[0])
     return [_Proposal(kind, moved) for loss, kind, moved in ranked if loss < _HOPELESS_LOSS]
-
-
-def column_profiles(moments: np.ndarray) -> np.ndarray:
-    """[D, Q] how strongly each column listens to each latent, as directions of unit length."""
-    strengths = np.sqrt(np.maximum(np.diagonal(moments, axis1=1, axis2=2), 0.0))
-    return strengths / np.maximum(np.linalg.norm(strengths, axis=1, keepdims=True), 1e-300)
-
-
-def _canonical(labels: np.ndarray) -> np.ndarray:
-    """The same grouping with groups numbered by size, ties by their first column."""
-    _, first, numbers, counts = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
-    order = np.lexsort((first, -counts))
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return rank[numbers]

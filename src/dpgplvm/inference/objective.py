@@ -82,17 +82,16 @@ class Objective:
     def evaluate(self, free: Free) -> Evaluation:
         """Bound and gradient; raises NumericalError where no jitter makes the covariances positive definite."""
         with double_precision():
-            (n_rows, n_columns), n_groups = self.Y.shape, free.log_noise_precision.shape[0]
+            (n_rows, n_columns), n_groups = self.Y.shape, free.n_groups
             n_in_play = n_groups if self._n_in_play is None else self._n_in_play
             marginals = _marginals(self.model, free.latents)
             inducing = jnp.asarray(free.inducing)
             block = rows_per_block(n_rows, n_columns, inducing.shape[0])
-            log_theta = {name: np.asarray(values) for name, values in free.log_theta.items()}
-            log_noise_precision = np.asarray(free.log_noise_precision)
+            host = jax.tree.map(np.asarray, free)
 
             def compute(group: tuple[int, np.ndarray]) -> tuple[np.ndarray, Any]:
                 t, weights = group
-                own = {name: values[t] for name, values in log_theta.items()}, log_noise_precision[t]
+                own = {name: values[t] for name, values in host.log_theta.items()}, host.log_noise(t)
                 return _with_enough_jitter(self.model, own, inducing, marginals, self.Y, weights, block)
 
             guess = np.full((n_columns, n_groups), 1.0 / n_in_play) if self._phi is None else self._phi
@@ -164,18 +163,18 @@ def _with_enough_jitter(model, own, inducing, marginals, Y, weights, block) -> t
 
 
 @partial(jax.jit, static_argnames=("model", "block"))
-def _bounds_and_adjoint(model, log_theta, log_noise_precision, inducing, marginals, Y, weights, jitter, block):
+def _bounds_and_adjoint(model, log_theta, log_noise, inducing, marginals, Y, weights, jitter, block):
     """F[d] of one group, and the adjoint of sum_d weights[d] F[d]."""
 
-    def bounds(log_theta, log_noise_precision, inducing, marginals):
-        theta, noise_precision = jax.tree.map(jnp.exp, (log_theta, log_noise_precision))
-        return group_bounds(model, theta, noise_precision, marginals, inducing, Y, jitter, block)
+    def bounds(log_theta, log_noise, inducing, marginals):
+        theta, noise = jax.tree.map(jnp.exp, (log_theta, log_noise))
+        return group_bounds(model, theta, noise, marginals, inducing, Y, jitter, block)
 
-    F, pull_back = jax.vjp(bounds, log_theta, log_noise_precision, inducing, marginals)
+    F, pull_back = jax.vjp(bounds, log_theta, log_noise, inducing, marginals)
     return F, pull_back(weights)
 
 
-def _collect(adjoints: list[Any], free: Free) -> tuple[Any, Any, Any, Any]:
+def _collect(adjoints: list[Any], free: Free) -> tuple[Any, Any, Any, Any, Any]:
     """Adjoints of all groups: stacked for what a group owns, added up for what groups share."""
     d_theta = {name: np.zeros(np.shape(values)) for name, values in free.log_theta.items()}
     d_noise = np.zeros(np.shape(free.log_noise_precision))
@@ -183,10 +182,15 @@ def _collect(adjoints: list[Any], free: Free) -> tuple[Any, Any, Any, Any]:
     for t, (d_own_theta, d_own_noise, d_inducing, d_marginals) in enumerate(adjoints):
         for name, part in d_own_theta.items():
             d_theta[name][t] = part
-        d_noise[t] = d_own_noise
-        shared.append((np.asarray(d_inducing), *map(np.asarray, d_marginals)))
-    d_inducing, *d_moments = (sum(parts) for parts in zip(*shared, strict=True))
-    return d_theta, d_noise, d_inducing, Marginals(*map(jnp.asarray, d_moments))
+        if not free.of_columns:
+            d_noise[t] = d_own_noise
+        of_columns = map(np.asarray, d_own_noise if free.of_columns else ())
+        shared.append((np.asarray(d_inducing), *map(np.asarray, d_marginals), *of_columns))
+    d_inducing, d_mean, d_variance, *d_columns = (np.sum(parts, axis=0) for parts in zip(*shared, strict=True))
+    d_scale = None
+    if free.of_columns:
+        d_noise, d_scale = d_columns
+    return d_theta, d_noise, d_scale, d_inducing, Marginals(jnp.asarray(d_mean), jnp.asarray(d_variance))
 
 
 @partial(jax.jit, static_argnames="model")
@@ -211,7 +215,7 @@ def _finish(model: Model, state: State, F, adjoints):
     def of_free(free: Free):
         others = other_terms(model, State(free, state.phi, state.sticks, state.in_play))
         marginals = model.latent_prior.marginals(free.latents)
-        moved = (free.log_theta, free.log_noise_precision, free.inducing, marginals)
+        moved = (free.log_theta, free.log_noise_precision, free.log_scale, free.inducing, marginals)
         likelihood = jax.tree.map(jnp.vdot, adjoints, moved)
         return sum(jax.tree.leaves((others, likelihood))), others
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpgplvm.inference.climb import Callback, Climb
 from dpgplvm.inference.outcome import Outcome
-from dpgplvm.inference.start import principal_components
+from dpgplvm.inference.start import principal_components, useful_inducing
 from dpgplvm.model.bound import Model, elbo_terms
 from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Sticks
@@ -30,6 +30,7 @@ def start(
 ) -> dict[str, object]:
     """Initial values of every variable, all unconstrained."""
     mean = principal_components(Y, n_latents)
+    n_inducing = useful_inducing(model, n_inducing, *mean.shape)
     hyperprior = model.hyperprior
     widths = {"relevance": hyperprior.relevance, "scale": hyperprior.scale}
     log_theta = {

@@ -13,17 +13,22 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from dpgplvm.inference.axes import rotate, sparse_axes
-from dpgplvm.inference.climb import climb
+from dpgplvm.inference.climb import Climb, climb
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem, start_from_labels
-from dpgplvm.inference.moves import Move, column_profiles, improve
+from dpgplvm.inference.moves import Move, improve
 from dpgplvm.inference.objective import Objective
+from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
+from dpgplvm.inference.profiles import canonical, column_profiles
 from dpgplvm.inference.start import from_principal_components
+from dpgplvm.model.state import Free
 
 _CLUSTER_COUNTS = (2, 3, 4, 6, 8, 12, 16)
-_FINALISTS = 3
+_FAILURES_IN_A_ROW = 2
 _MOST_MOVES = 60
-_LOOSE, _CLOSE = 1e-7, 1e-8
+_LOOSE = 1e-7
+# What every column has for itself, where columns have noise and scale of their own.
+OF_COLUMNS = ("log_noise_precision", "log_scale")
 
 
 class Found(NamedTuple):
@@ -31,75 +36,91 @@ class Found(NamedTuple):
 
     best: Grouping
     moves: list[Move]
+    one_group: Grouping  # what it had before there were groups
 
 
-def search(
-    problem: Problem,
-    n_latents: int,
-    n_inducing: int,
-    truncation: int,
-    max_iter: int,
-    tol: float,
-    rng: np.random.Generator,
-) -> Found:
-    """One start of the staged search; Ctrl-C ends it with the best grouping so far."""
+def search(problem: Problem, options: Options, rng: np.random.Generator, single: Climb | None = None) -> Found:
+    """One start of the staged search: from a fit of one group, or else from scattered latents. Ctrl-C ends it with the
+    best grouping so far."""
     moves: list[Move] = []
     best: Grouping | None = None
-    stages = _stages(problem, n_latents, n_inducing, truncation, max_iter, tol, rng, moves)
+    one_group: Grouping | None = None
+    stages = _stages(problem, options, rng, single, moves)
     while True:
         try:
             reached = next(stages)
         except StopIteration:
             break
         except (Interrupted, KeyboardInterrupt):
-            if best is None:
+            if best is None or one_group is None:
                 raise KeyboardInterrupt from None
-            return Found(best._replace(climb=best.climb._replace(outcome=Outcome.INTERRUPTED)), moves)
-        best = reached
+            return Found(best._replace(climb=best.climb._replace(outcome=Outcome.INTERRUPTED)), moves, one_group)
+        best, one_group = reached, one_group or reached
     assert best is not None
-    return Found(best, moves)
+    assert one_group is not None
+    return Found(best, moves, one_group)
 
 
-def _stages(problem, n_latents, n_inducing, truncation, max_iter, tol, rng, moves) -> Iterator[Grouping]:
+def _stages(
+    problem: Problem, options: Options, rng: np.random.Generator, single: Climb | None, moves: list[Move]
+) -> Iterator[Grouping]:
     """The stages of a search; yields the best grouping so far whenever there is a better one, and at the end."""
     model, Y = problem.model, problem.Y
-    free = from_principal_components(model, Y, n_latents, n_inducing, truncation, rng)
-    one_group = Objective(model, Y, n_in_play=1)
-    # With free noise from the start a fit can end with everything explained as noise.
-    warm = climb(one_group, free, 100, _LOOSE, {"log_noise_precision"})
-    single = warm if warm.outcome is Outcome.INTERRUPTED else climb(one_group, warm.state.free, 150, _LOOSE)
-    best = problem.judge(single)
-    yield best
+    if single is None:
+        single = one_group(problem, options, rng, scattered=True)
     if single.outcome is Outcome.INTERRUPTED:
+        yield problem.judge(single)
         raise Interrupted
+    if options.noise == "column":
+        best = problem.fit(single.state.free, np.zeros(Y.shape[1], dtype=int), 0, 100, _LOOSE)
+    else:
+        best = problem.judge(single)
+    yield best
 
-    if truncation > 1:
+    if options.n_groups > 1:
         moments = problem.moments(single.state)
         R = sparse_axes(moments, rng)
-        turned, moments = rotate(model, single.state.free, R), R.T @ moments @ R
-        candidates = [
-            problem.try_to_fit(start_from_labels(model, turned, labels, moments), labels, 40, 20, _LOOSE)
-            for labels in clusterings(moments, truncation)
-        ]
-        ranked = sorted((one for one in candidates if one is not None), key=lambda one: -one.corrected)
-        finalists = [problem.try_to_fit(one.free, one.labels, 0, 100, _CLOSE) for one in ranked[:_FINALISTS]]
-        best = max([best, *(one for one in finalists if one is not None)], key=lambda one: one.corrected)
-        yield best
+        for candidate in _candidates(problem, best, rotate(model, single.state.free, R), R.T @ moments @ R):
+            best = candidate
+            yield best
         for better in improve(problem, best, _MOST_MOVES, moves):
             best = better
             yield best
-    yield problem.fit(best.free, best.labels, 0, max_iter, tol)
+    yield problem.fit(best.free, best.labels, 0, options.max_iter, options.tol)
 
 
-def clusterings(moments: np.ndarray, truncation: int) -> Iterator[np.ndarray]:
-    """Groupings of the columns by which latents they listen to, each once."""
-    profiles = column_profiles(moments)
-    seen = set()
-    for method in ("average", "ward"):
-        tree = linkage(profiles, method)
+def one_group(problem: Problem, options: Options, rng: np.random.Generator, scattered: bool = False) -> Climb:
+    """The first stage: all columns in one group.
+
+    With free noise from the start a fit can end with everything explained as noise, and with free noise of columns with
+    all columns but a few; so noise is held at first, and common to all columns until there are groups.
+    """
+    free = from_principal_components(problem.model, problem.Y, *options.sizes, rng, options.noise, scattered)
+    objective = Objective(problem.model, problem.Y, n_in_play=1)
+    tie = OF_COLUMNS if options.noise == "column" else ()
+    warm = climb(objective, free, 100, _LOOSE, hold={"log_noise_precision"}, tie=tie)
+    return warm if warm.outcome is Outcome.INTERRUPTED else climb(objective, warm.state.free, 150, _LOOSE, tie=tie)
+
+
+def _candidates(problem: Problem, best: Grouping, turned: Free, moments: np.ndarray) -> Iterator[Grouping]:
+    """Clusters of the columns by which latents they listen to, ever more of them while that helps; yields what is
+    better than all before."""
+    directions = column_profiles(moments)
+    tried = set()
+    for method in ("ward", "average"):
+        tree = linkage(directions, method)
+        failures = 0
         for k in _CLUSTER_COUNTS:
-            if k <= min(truncation, len(profiles)):
-                labels = np.unique(fcluster(tree, k, "maxclust"), return_inverse=True)[1]
-                if labels.tobytes() not in seen:
-                    seen.add(labels.tobytes())
-                    yield labels
+            labels = canonical(fcluster(tree, k, "maxclust"))
+            if failures == _FAILURES_IN_A_ROW or k > min(turned.n_groups, len(labels)):
+                break
+            if labels.tobytes() in tried:
+                continue
+            tried.add(labels.tobytes())
+            start = start_from_labels(problem.model, turned, labels, moments)
+            found = problem.try_to_beat(best, start, labels, 60, 40, _LOOSE)
+            if found is None or found.corrected <= best.corrected:
+                failures += 1
+            else:
+                failures, best = 0, found
+                yield best

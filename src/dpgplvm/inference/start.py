@@ -14,43 +14,86 @@ from dpgplvm.model.state import Free
 
 START_LATENT_VARIANCE = 0.3
 START_NOISE_SHARE = 0.1
+SCATTER = 0.5
 
 
 def principal_components(Y: np.ndarray, n_latents: int) -> np.ndarray:
     """[N, Q] scores of the first Q principal components, each of unit variance."""
-    centred = Y - Y.mean(axis=0)
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    return _components(Y, n_latents)[0]
+
+
+def _components(Y: np.ndarray, n_latents: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores [N, Q] and singular values [Q]; gaps are filled by the model of the components itself."""
+    centred = filled(Y, n_latents)
+    left, sizes, _ = np.linalg.svd(centred - centred.mean(axis=0), full_matrices=False)
     scores = left[:, :n_latents] * np.sqrt(len(Y))
     # A component without variance has an arbitrary direction; as a latent it starts switched off.
-    return np.where(sizes[:n_latents] > 1e-8 * sizes[0], scores, 0.0)
+    return np.where(sizes[:n_latents] > 1e-8 * sizes[0], scores, 0.0), sizes[:n_latents]
+
+
+def filled(Y: np.ndarray, n_components: int, max_iter: int = 200, tol: float = 1e-5) -> np.ndarray:
+    """Y with its gaps (NaN) filled by probabilistic PCA: expectation and maximisation in turn, from column means."""
+    gaps = np.isnan(Y)
+    if not gaps.any():
+        return Y
+    Y = np.where(gaps, np.nanmean(Y, axis=0), Y)
+    n_components = min(n_components, min(Y.shape) - 1)
+    for _ in range(max_iter):
+        mean = Y.mean(axis=0)
+        left, sizes, right = np.linalg.svd(Y - mean, full_matrices=False)
+        # Shrunk as the posterior mean of probabilistic PCA is, so that gaps are not filled with noise.
+        noise = (sizes[n_components:] ** 2).mean()
+        kept = np.maximum(sizes[:n_components] - noise / np.maximum(sizes[:n_components], 1e-300), 0.0)
+        guess = mean + (left[:, :n_components] * kept) @ right[:n_components]
+        change = np.abs(guess - Y)[gaps].max()
+        Y = np.where(gaps, guess, Y)
+        if change < tol * Y.std():
+            break
+    return Y
 
 
 def from_principal_components(
-    model: Model, Y: np.ndarray, n_latents: int, n_inducing: int, n_groups: int, rng: np.random.Generator
+    model: Model,
+    Y: np.ndarray,
+    n_latents: int,
+    n_inducing: int,
+    n_groups: int,
+    rng: np.random.Generator,
+    noise: str = "group",
+    scattered: bool = False,
 ) -> Free:
-    """Principal components as latents, k-means centres of them as inducing points, a tenth of the variance as noise."""
-    mean = principal_components(Y, n_latents)
+    """Principal components as latents, k-means centres of them as inducing points, a tenth of the variance as noise.
+
+    Scattered, every row is moved by a random step: another place to start from.
+    """
+    mean, sizes = _components(Y, n_latents)
+    if scattered:
+        mean = (mean + SCATTER * rng.normal(size=mean.shape)) / np.sqrt(1.0 + SCATTER**2)
     variance = np.full(mean.shape, START_LATENT_VARIANCE)
     theta = {
         name: np.ones((n_groups, *parameter.shape(n_latents))) for name, parameter in model.kernel.parameters.items()
     }
     # The first components are the important ones; equal weights would spread the kernel over all of them.
-    spread = np.sqrt(np.maximum(np.var(Y - Y.mean(axis=0), axis=0).sum(), 1e-300))
-    share = np.linalg.svd(Y - Y.mean(axis=0), compute_uv=False)[:n_latents] / np.sqrt(len(Y)) / spread
+    share = np.maximum(sizes / sizes[0], 1e-2)
+    log_theta = {}
     for name, parameter in model.kernel.parameters.items():
-        if parameter.role == "relevance":
-            theta[name] = theta[name] * np.maximum(share / share[0], 1e-2)
-    log_theta = {
-        name: jnp.asarray(np.log(values) + 0.1 * rng.normal(size=values.shape) * (n_groups > 1))
-        for name, values in theta.items()
-    }
-    noise_precision = 1.0 / (START_NOISE_SHARE * np.mean(np.var(Y, axis=0)))
+        own = np.log(theta[name] * share if parameter.role == "relevance" else theta[name])
+        apart = 0.1 if n_groups > 1 else 0.0  # groups that are exactly alike would stay alike
+        log_theta[name] = jnp.asarray(own + apart * rng.normal(size=own.shape))
+    noise_precision = 1.0 / (START_NOISE_SHARE * np.mean(np.nanvar(Y, axis=0)))
+    n_columns = Y.shape[1]
     return Free(
         latents=model.latent_prior.start(jnp.asarray(mean), jnp.asarray(variance)),
-        inducing=jnp.asarray(inducing_points(mean, n_inducing, rng)),
+        inducing=jnp.asarray(inducing_points(mean, useful_inducing(model, n_inducing, *mean.shape), rng)),
         log_theta=log_theta,
-        log_noise_precision=jnp.full(n_groups, jnp.log(noise_precision)),
+        log_noise_precision=jnp.full(n_columns if noise == "column" else n_groups, jnp.log(noise_precision)),
+        log_scale=jnp.zeros(n_columns) if noise == "column" else None,
     )
+
+
+def useful_inducing(model: Model, n_inducing: int, n_rows: int, n_latents: int) -> int:
+    """As many inducing points as asked for, but no more than there are rows or than the kernel's rank."""
+    return min(n_inducing, n_rows, model.kernel.rank(n_latents) or n_rows)
 
 
 def inducing_points(mean: np.ndarray, n_inducing: int, rng: np.random.Generator) -> np.ndarray:

@@ -22,8 +22,11 @@ from dpgplvm.model.collapsed import column_bounds
 from dpgplvm.model.hyperprior import Hyperprior
 from dpgplvm.model.kernels import Kernel, Parameters
 from dpgplvm.model.latents import LatentPrior, Marginals, StandardNormal
-from dpgplvm.model.state import State
+from dpgplvm.model.per_column import Columns, bounds_of_columns
+from dpgplvm.model.state import Free, State
 from dpgplvm.model.statistics import gather
+
+Noise = Float[Array, ""] | Columns  # of the group, or of every column
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Terms(NamedTuple):
 def group_bounds(
     model: Model,
     theta: Parameters,
-    noise_precision: Float[Array, ""],
+    noise: Noise,
     marginals: Marginals,
     inducing: Float[Array, "M Q"],
     Y: Float[Array, "N D"],
@@ -64,7 +67,9 @@ def group_bounds(
     """F[:, t]: the collapsed bound of every column under one group's hyperparameters."""
     K = covariance_of_inducing(model, theta, inducing, jitter)
     statistics = gather(model.kernel, theta, marginals.mean, marginals.variance, inducing, Y, block)
-    return column_bounds(K, noise_precision, statistics)
+    if isinstance(noise, Columns):
+        return bounds_of_columns(K, noise, statistics)
+    return column_bounds(K, noise, statistics)
 
 
 def covariance_of_inducing(
@@ -77,21 +82,16 @@ def covariance_of_inducing(
 
 
 def grouped_bounds(
-    model: Model,
-    theta: Parameters,
-    noise_precision: Float[Array, " T"],
-    marginals: Marginals,
-    inducing: Float[Array, "M Q"],
-    Y: Float[Array, "N D"],
-    block: int | None = None,
+    model: Model, free: Free, marginals: Marginals, Y: Float[Array, "N D"], block: int | None = None
 ) -> Float[Array, "D T"]:
     """F[d, t] of all groups, one after the other: a batched Cholesky can hang on the CPU, so this is never a vmap."""
 
     def one_group(group):
-        theta, noise_precision = group
-        return group_bounds(model, theta, noise_precision, marginals, inducing, Y, block=block)
+        t, log_theta = group
+        theta, noise = jax.tree.map(jnp.exp, (log_theta, free.log_noise(t)))
+        return group_bounds(model, theta, noise, marginals, free.inducing, Y, block=block)
 
-    return lax.map(one_group, (theta, noise_precision)).T
+    return lax.map(one_group, (jnp.arange(free.n_groups), free.log_theta)).T
 
 
 def mixed_bounds(
@@ -127,12 +127,12 @@ def elbo_terms(
     """The bound at `state`, term by term: one differentiable function of everything in it."""
     free, phi = state.free, jnp.asarray(state.phi)
     marginals = model.latent_prior.marginals(free.latents)
-    theta, noise_precision = jax.tree.map(jnp.exp, (free.log_theta, free.log_noise_precision))
     if mixed:
+        theta, noise_precision = jax.tree.map(jnp.exp, (free.log_theta, free.log_noise_precision))
         F_d = mixed_bounds(model, theta, noise_precision, phi, marginals, free.inducing, Y, block)
         likelihood = F_d.sum()
     else:
-        F = grouped_bounds(model, theta, noise_precision, marginals, free.inducing, Y, block)
+        F = grouped_bounds(model, free, marginals, Y, block)
         likelihood = (phi * F).sum()
     return Terms(likelihood, *other_terms(model, state))
 
@@ -140,9 +140,9 @@ def elbo_terms(
 def other_terms(model: Model, state: State) -> tuple[Array, dp.StickTerms | None, Array]:
     """Every term of the bound but the likelihood."""
     free = state.free
-    log_prior = model.hyperprior.log_density(model.kernel, free.log_theta, free.log_noise_precision)
+    log_prior = model.hyperprior.of_groups(model.kernel, free)
     return (
         -model.latent_prior.divergence(free.latents),
         dp.terms(jnp.asarray(state.phi), state.sticks, model.concentration) if model.inferred_groups else None,
-        (log_prior if state.in_play is None else state.in_play * log_prior).sum(),
+        (log_prior if state.in_play is None else state.in_play * log_prior).sum() + model.hyperprior.of_columns(free),
     )

@@ -10,7 +10,8 @@ from typing import Literal
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dpgplvm.model.kernels import Kernel, Parameters
+from dpgplvm.model.kernels import Kernel
+from dpgplvm.model.state import Free
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,27 @@ class Hyperprior:
         if self.density not in ("log", "value"):
             raise ValueError(f'Hyperprior: density={self.density!r} is not one of "log" and "value": give one of these')
 
-    def log_density(
-        self, kernel: Kernel, log_theta: Parameters, log_noise_precision: Float[Array, " T"]
-    ) -> Float[Array, " T"]:
-        """log p(theta_t, beta_t) of every group."""
-        total = self._log_normal(log_noise_precision, self.noise)
-        for name, parameter in kernel.parameters.items():
-            width = self.relevance if parameter.role == "relevance" else self.scale
-            each = self._log_normal(log_theta[name], width)
-            total = total + (each.sum(axis=-1) if parameter.per_latent else each)
-        return total
+    def of_groups(self, kernel: Kernel, free: Free) -> Float[Array, " T"]:
+        """log p(theta_t, beta_t) of every group; without the noise where that belongs to the columns."""
+        return self.of_numbers(kernel, free).sum(axis=1)
+
+    def of_numbers(self, kernel: Kernel, free: Free) -> Float[Array, "T n"]:
+        """The same, number by number: the kernel's hyperparameters in their order, then the noise."""
+        widths = {"relevance": self.relevance, "scale": self.scale}
+        parts = [
+            self._log_normal(free.log_theta[name], widths[parameter.role]).reshape(free.n_groups, -1)
+            for name, parameter in kernel.parameters.items()
+        ]
+        if not free.of_columns:
+            parts.append(self._log_normal(free.log_noise_precision, self.noise)[:, None])
+        return jnp.concatenate(parts, axis=1)
+
+    def of_columns(self, free: Free) -> Float[Array, ""]:
+        """log p(beta_d, s_d^2) of all columns; 0 where noise and scale belong to the groups."""
+        if free.log_scale is None:
+            return jnp.zeros(())
+        own = self._log_normal(free.log_noise_precision, self.noise) + self._log_normal(2 * free.log_scale, self.scale)
+        return own.sum()
 
     def _log_normal(self, log_value: Array, width: float) -> Array:
         of_log = -0.5 * (log_value / width) ** 2 - jnp.log(width) - 0.5 * jnp.log(2.0 * jnp.pi)

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from dpgplvm.model.bound import Model, covariance_of_inducing
 from dpgplvm.model.collapsed import factorise, mean_weights
+from dpgplvm.model.per_column import Columns, diagonalise, mean_weights_of_columns
 from dpgplvm.model.state import State
 from dpgplvm.model.statistics import gather
 
@@ -16,17 +17,25 @@ from dpgplvm.model.statistics import gather
 def inducing_weights(
     model: Model, state: State, Y: Float[Array, "N D"], block: int | None = None
 ) -> Float[Array, "T M D"]:
-    """beta (K + beta Psi2)^-1 Psi1'Y: the mean function of column d in group t is k(., Z) times this."""
+    """beta (K + beta Psi2)^-1 Psi1'Y: the mean function of column d in group t is k(., Z) times this; 0 in groups that
+    no column uses."""
     free = state.free
     marginals = model.latent_prior.marginals(free.latents)
 
     def one_group(group):
-        theta, beta = group
+        t, log_theta = group
+        theta, noise = jax.tree.map(jnp.exp, (log_theta, free.log_noise(t)))
         K = covariance_of_inducing(model, theta, free.inducing)
         statistics = gather(model.kernel, theta, *marginals, free.inducing, Y, block)
-        return mean_weights(beta, factorise(K, beta, statistics))
+        if isinstance(noise, Columns):
+            return mean_weights_of_columns(noise, diagonalise(K, statistics))
+        return mean_weights(noise, factorise(K, noise, statistics))
 
-    return lax.map(one_group, jax.tree.map(jnp.exp, (free.log_theta, free.log_noise_precision)))
+    def unless_empty(group):
+        weights = jnp.zeros((free.inducing.shape[0], Y.shape[1]))
+        return lax.cond(_occupied(jnp.asarray(state.phi)[:, group[0]]), one_group, lambda _: weights, group)
+
+    return lax.map(unless_empty, (jnp.arange(free.n_groups), free.log_theta))
 
 
 def mean_at(model: Model, state: State, weights: Float[Array, "T M D"], X: Float[Array, "S Q"]) -> Float[Array, "S D"]:
@@ -34,9 +43,18 @@ def mean_at(model: Model, state: State, weights: Float[Array, "T M D"], X: Float
 
     def add_group(total, group):
         log_theta, weights, phi = group
-        values = model.kernel.value(jax.tree.map(jnp.exp, log_theta), X, state.free.inducing)
-        return total + phi * (values @ weights), None
+
+        def with_group(total):
+            values = model.kernel.value(jax.tree.map(jnp.exp, log_theta), X, state.free.inducing)
+            return total + phi * (values @ weights)
+
+        return lax.cond(_occupied(phi), with_group, lambda total: total, total), None
 
     nothing = jnp.zeros((X.shape[0], weights.shape[-1]))
     total, _ = lax.scan(add_group, nothing, (state.free.log_theta, weights, state.phi.T))
     return total
+
+
+def _occupied(phi: Float[Array, " D"]) -> Array:
+    """Whether any column uses the group at all: groups that none uses are not worth computing."""
+    return phi.max() > 1e-12

@@ -30,6 +30,7 @@ class Relevance(NamedTuple):
 
     total: Float[Array, "D Q"]
     linear: Float[Array, "D Q"]
+    predicted: Float[Array, " D"]  # the predicted variance itself, in the model's units
 
 
 def relevance(
@@ -42,9 +43,9 @@ def relevance(
     standard = standard_normal_draws(n_draws, 2 * n_latents)
     here, other = centre + spread * standard[:, :n_latents], centre + spread * standard[:, n_latents:]
     f = mean_at(model, state, weights, here)
-    variance = f.var(axis=0)
+    predicted = f.var(axis=0)
     # A column that is all noise has no predicted variance to share out.
-    variance = jnp.where(variance > 1e-12, variance, jnp.inf)
+    variance = jnp.where(predicted > 1e-12, predicted, jnp.inf)
     total, linear = [], []
     for q in range(n_latents):
         moved = mean_at(model, state, weights, here.at[:, q].set(other[:, q]))
@@ -54,7 +55,7 @@ def relevance(
     linear_share = jnp.stack(linear, axis=1)
     # Sampling error can put a linear effect above the total one, or that above the whole.
     total_share = jnp.minimum(jnp.stack(total, axis=1), 1.0)
-    return Relevance(total_share, jnp.minimum(linear_share, total_share))
+    return Relevance(total_share, jnp.minimum(linear_share, total_share), predicted)
 
 
 def spread_of_latents(marginals: Marginals) -> tuple[Float[Array, " Q"], Float[Array, " Q"]]:

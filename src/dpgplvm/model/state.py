@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -10,6 +11,7 @@ from jaxtyping import Array, Float
 
 from dpgplvm.model.kernels import Parameters
 from dpgplvm.model.latents import LatentParameters
+from dpgplvm.model.per_column import Columns
 from dpgplvm.model.sticks import Sticks
 
 
@@ -21,7 +23,23 @@ class Free:
     latents: LatentParameters  # of q(X)
     inducing: Float[Array, "M Q"]  # X_u
     log_theta: Parameters  # log of gamma, sigma^2, ...: each [T, ...]
-    log_noise_precision: Float[Array, " T"]  # log beta
+    log_noise_precision: Float[Array, " T"] | Float[Array, " D"]  # log beta, of groups or of columns
+    log_scale: Float[Array, " D"] | None = None  # log s, where columns have noise and scale of their own
+
+    @property
+    def n_groups(self) -> int:
+        return next(iter(self.log_theta.values())).shape[0]
+
+    @property
+    def of_columns(self) -> bool:
+        """Whether noise and scale belong to the columns; otherwise, as in the paper, they belong to the groups."""
+        return self.log_scale is not None
+
+    def log_noise(self, t: int) -> Any:
+        """What the bound of group t needs to know of noise: its own, or that of all columns."""
+        return (
+            self.log_noise_precision[t] if self.log_scale is None else Columns(self.log_noise_precision, self.log_scale)
+        )
 
 
 @jax.tree_util.register_dataclass

@@ -1,0 +1,32 @@
+"""What a user should be told about a fit that may not be what they hoped for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dpgplvm.inference.starts import agreement
+
+_HARDLY_ANYTHING = 0.05
+_AGREE = 0.8
+
+
+class FitWarning(UserWarning):
+    """A fit ended with something that its user should look at."""
+
+
+def advise(model: Any) -> Iterator[str]:
+    """Sentences about a fitted model, each with what to do."""
+    if model.max_iter > 0 and model.explained_.max() < _HARDLY_ANYTHING:
+        yield (
+            f"everything is explained as noise: no column has more than {model.explained_.max():.0%} of its variance "
+            "predicted. Either the columns have nothing in common, or the fit is stuck: try more starts (n_starts), "
+            'fewer latents (n_latents), or kernel="linear"'
+        )
+    if len(model.starts_) > 1 and agreement(model.starts_) < _AGREE:
+        bounds = [start.corrected for start in model.starts_]
+        yield (
+            f"the {len(bounds)} starts disagree about the groups: their mean adjusted Rand index is "
+            f"{agreement(model.starts_):.2f}, and their corrected bounds span {max(bounds) - min(bounds):.0f} nats. "
+            "Look at coassignment_ for what is certain, and raise n_starts"
+        )

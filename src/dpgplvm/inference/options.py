@@ -1,0 +1,30 @@
+"""What a fit is asked to do."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from dpgplvm.model.kernels import Kernel
+
+
+class Options(NamedTuple):
+    """All sizes resolved, all names checked."""
+
+    n_latents: int
+    n_inducing: int
+    n_groups: int  # the truncation, where groups are inferred
+    noise: Literal["group", "column"] = "group"
+    assignments: np.ndarray | None = None  # [D, T], given groups
+    mixed: bool = False
+    optimiser: Literal["lbfgs", "paper"] = "lbfgs"
+    max_iter: int = 1000
+    tol: float = 1e-7
+    n_starts: int = 1
+    n_jobs: int | None = None
+    kernels: tuple[Kernel, ...] = ()  # to choose from; empty: the model's own
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        return self.n_latents, self.n_inducing, self.n_groups
