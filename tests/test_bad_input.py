@@ -18,11 +18,12 @@ from dpgplvm import DPGPLVM, MRD, RBF, BayesianGPLVM, Hyperprior
 from dpgplvm.datasets import make_views
 
 SETTINGS = {"n_latents": 2, "n_inducing": 8, "max_iter": 0, "random_state": 0}
+NOTHING_LEARNED = "ignore:everything is explained as noise"  # as it should be from two rows
 NAMES = ["hip", "knee", "ankle", "wrist", "elbow", "thumb"]
 
 
 def dpgplvm(**changes):
-    return DPGPLVM(**{**SETTINGS, "truncation": 3, **changes})
+    return DPGPLVM(**{**SETTINGS, "truncation": 3, "kernel": "rbf", **changes})
 
 
 def mrd(**changes):
@@ -163,16 +164,19 @@ def test_a_large_offset_is_not_a_constant(make, table):
 
 def assert_fits_a_small_table(model, Y):
     assert_finite(model.fit(Y))
-    assert model.latents_.shape == Y.shape
-    assert model.inducing_.shape == Y.shape
+    assert 1 <= model.n_latents_ <= Y.shape[1]
+    assert model.latents_.shape == model.inducing_.shape == (len(Y), model.n_latents_)
+    assert model.state_.free.inducing.shape == Y.shape
     assert model.state_.phi.shape[1] <= Y.shape[1]
 
 
+@pytest.mark.filterwarnings(NOTHING_LEARNED)
 def test_two_rows_of_one_column_are_enough(make, table):
     changes = {dpgplvm: {"truncation": 50}, mrd: {"views": ["legs"]}, gplvm: {}}[make]
     assert_fits_a_small_table(make(n_latents=None, n_inducing=50, max_iter=2, **changes), table[:2, :1])
 
 
+@pytest.mark.filterwarnings(NOTHING_LEARNED)
 def test_no_more_groups_than_columns_are_used(table):
     assert_fits_a_small_table(dpgplvm(n_latents=None, n_inducing=50, max_iter=2, truncation=50), table[:2, :2])
 
@@ -193,6 +197,7 @@ BAD_PARAMETERS = {
     "jitter": [0.0, 0.5],
     "kernel": ["cosine", RBF, None],
     "hyperprior": [0.0, np.inf, "wide"],
+    "noise": ["row", None],
     "bound": ["tight"],
     "optimiser": [None],
     "standardise": ["yes"],
@@ -235,11 +240,15 @@ BAD_COUNTS = [0, -1, 2.5, "all"]
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [*(("concentration_prior", pair) for pair in BAD_PAIRS), *(("truncation", count) for count in BAD_COUNTS)],
+    [
+        *(("concentration_prior", pair) for pair in BAD_PAIRS),
+        *((name, count) for name in ("truncation", "n_starts") for count in BAD_COUNTS),
+        *(("n_jobs", count) for count in BAD_COUNTS[2:]),
+    ],
 )
 def test_bad_parameters_of_the_dirichlet_process_are_refused(table, name, value):
     message = refusal(dpgplvm(**{name: value}).fit, table)
-    assert_says(message, name, "int" if name == "truncation" else "pair|tuple", re.escape(str(value)))
+    assert_says(message, name, "pair|tuple" if name == "concentration_prior" else "int", re.escape(str(value)))
 
 
 LEGS = [0, 1, 2]

@@ -33,7 +33,7 @@ def mrd():
 
 
 def dpgplvm():
-    return DPGPLVM(**SETTINGS, truncation=3, max_iter=5)
+    return DPGPLVM(**SETTINGS, truncation=3, max_iter=5, kernel="rbf")
 
 
 class Valley:

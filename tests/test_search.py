@@ -28,7 +28,7 @@ def toy():
 
 @pytest.fixture(scope="module")
 def fitted(toy):
-    return DPGPLVM(n_latents=5, n_inducing=25, truncation=6, random_state=0).fit(toy[0])
+    return DPGPLVM(n_latents=5, n_inducing=25, truncation=6, kernel="rbf", noise="group", random_state=0).fit(toy[0])
 
 
 def test_the_groups_of_a_small_toy_are_found(toy, fitted):

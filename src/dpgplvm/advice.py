@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dpgplvm.inference.starts import agreement
+from dpgplvm.summary import ALL_NOISE
 
-_HARDLY_ANYTHING = 0.05
 _AGREE = 0.8
 
 
@@ -17,7 +17,7 @@ class FitWarning(UserWarning):
 
 def advise(model: Any) -> Iterator[str]:
     """Sentences about a fitted model, each with what to do."""
-    if model.max_iter > 0 and model.explained_.max() < _HARDLY_ANYTHING:
+    if model.max_iter > 0 and model.explained_.max() < ALL_NOISE:
         yield (
             f"everything is explained as noise: no column has more than {model.explained_.max():.0%} of its variance "
             "predicted. Either the columns have nothing in common, or the fit is stuck: try more starts (n_starts), "

@@ -58,7 +58,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         bound="grouped",
         optimiser="lbfgs",
         max_iter=1000,
-        tol=1e-9,
+        tol=1e-8,
         standardise=True,
         jitter=1e-6,
         random_state=None,
@@ -261,6 +261,8 @@ class BayesianGPLVM(_LatentModel):
         the largest mean silhouette (one where none exceeds 0.25), and SciPy's `dendrogram` draws the linkage.
     explained_ : [D]
         Share of a column's variance that is predicted.
+    kernel_ : str
+        Name of the kernel, the chosen one for kernel="auto".
     kernel_parameters_ : dict of arrays [K, ...]
         Hyperparameters of every group, by name.
     noise_precision_ : [K], or [D] with noise="column"
@@ -320,7 +322,7 @@ class MRD(_LatentModel):
         bound="grouped",
         optimiser="lbfgs",
         max_iter=1000,
-        tol=1e-9,
+        tol=1e-8,
         standardise=True,
         jitter=1e-6,
         random_state=None,
@@ -408,7 +410,7 @@ class DPGPLVM(_LatentModel):
         bound="grouped",
         optimiser="lbfgs",
         max_iter=1000,
-        tol=1e-9,
+        tol=1e-8,
         standardise=True,
         jitter=1e-6,
         random_state=None,

@@ -19,6 +19,7 @@ from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import profiles
 from dpgplvm.inference.starts import Start
 from dpgplvm.model.bound import Model
+from dpgplvm.model.kernels import NAMED_KERNELS
 from dpgplvm.model.relevance import Relevance, relevance
 from dpgplvm.model.state import State
 
@@ -42,6 +43,7 @@ class Results(NamedTuple):
     relevance: np.ndarray  # [D, Q]
     linear_relevance: np.ndarray  # [D, Q]
     explained: np.ndarray  # [D]
+    kernel: str  # its name
     kernel_parameters: dict[str, np.ndarray]  # each [K, ...]
     noise_precision: np.ndarray  # [K] or [D]
     column_scale: np.ndarray | None  # [D]
@@ -87,6 +89,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
         relevance=total[:, used],
         linear_relevance=linear[:, used],
         explained=explained,
+        kernel=next((name for name, kernel in NAMED_KERNELS.items() if kernel == model.kernel), repr(model.kernel)),
         kernel_parameters={
             name: np.exp(np.asarray(free.log_theta[name]))[np.ix_(seen, used) if parameter.per_latent else seen]
             for name, parameter in model.kernel.parameters.items()

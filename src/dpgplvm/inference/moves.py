@@ -22,7 +22,7 @@ from dpgplvm.numerics import NumericalError
 
 # A merge that loses more than this before anything has adapted to it is not worth a climb.
 _HOPELESS_LOSS = 400.0
-_LEAST_GAIN = 0.05
+_LEAST_GAIN, _GAIN_OF_LATENTS = 0.5, 5.0
 # A move that ends this little below its origin may get above it with more iterations.
 _WORTH_ANOTHER_CLIMB = 15.0
 # A latent is worth trying without when it makes up less than this of what the columns do.
@@ -70,9 +70,11 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
             if found is None:
                 log.append(Move(proposal.kind, best.n_groups, labels.max() + 1, best.corrected, None, False))
                 continue
-            if 0.0 < best.corrected - found.corrected < _WORTH_ANOTHER_CLIMB:
+            # Columns that go back to where they were have answered the question, whatever their latents gained by it.
+            back = proposal.kind != "silence" and np.array_equal(canonical(found.labels), canonical(best.labels))
+            if not back and 0.0 < best.corrected - found.corrected < _WORTH_ANOTHER_CLIMB:
                 found = _at_rest(problem, found)
-            helped = found.corrected > best.corrected + _LEAST_GAIN
+            helped = found.corrected > best.corrected + (_GAIN_OF_LATENTS if back else _LEAST_GAIN)
             log.append(Move(proposal.kind, best.n_groups, found.n_groups, best.corrected, found.corrected, helped))
             if helped:
                 best = found
