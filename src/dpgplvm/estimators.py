@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
@@ -105,13 +105,13 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         Y = data.read(self, Y)
         names = data.column_names(Y.shape[1], getattr(self, "feature_names_in_", None))
         data.check_values(Y, names)
-        self._check_noise()
+        noise = self._noise()
         n_latents = self._checked_n_latents(*Y.shape)
         given, self._group_names = self._given_groups(names)
         n_groups = self._truncation(Y.shape[1]) if given is None else int(given.max()) + 1
         self._model = self._make_model(inferred_groups=given is None)
         if start is not None:
-            data.check_start(start, self._model.kernel, len(Y), Y.shape[1], n_latents, n_groups, self.noise)
+            data.check_start(start, self._model.kernel, len(Y), Y.shape[1], n_latents, n_groups, noise)
         self._scaling = data.Scaling.of(Y, self.standardise)
         self._names = names
         with computing():
@@ -123,7 +123,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
                     n_latents=n_latents,
                     n_inducing=self.n_inducing,
                     n_groups=n_groups,
-                    noise=self.noise,
+                    noise=noise,
                     assignments=None if given is None else np.eye(n_groups)[given],
                     mixed=self.bound == "mixed",
                     optimiser=self.optimiser,
@@ -198,13 +198,14 @@ class _LatentModel(TransformerMixin, BaseEstimator):
             )
         return self.n_latents
 
-    def _check_noise(self) -> None:
-        asked = {"bound": self.bound, "optimiser": self.optimiser}
-        for name, value in asked.items():
+    def _noise(self) -> Literal["group", "column"]:
+        """Whose the noise is."""
+        for name, value in {"bound": self.bound, "optimiser": self.optimiser}.items():
             if self.noise == "column" and value in ("mixed", "paper"):
                 raise ValueError(
                     f'{name}="{value}" is the paper\'s, where noise belongs to groups: give noise="group" with it'
                 )
+        return self.noise
 
     def _given_groups(self, names: list[str]) -> tuple[np.ndarray | None, list[str] | None]:
         """One group number for every column where groups are given, and the groups' names; None where they are not."""
@@ -354,6 +355,11 @@ class DPGPLVM(_LatentModel):
     ----------
     truncation : int or None
         Most groups that there can be; None takes min(D, 20). No more than there are columns are used.
+    kernel : {"auto", "rbf", "linear", "rbf+linear"} or Kernel
+        "auto" takes "rbf" or "linear", whichever gives a fit of one group the higher corrected bound.
+    noise : {"auto", "group", "column"}
+        Whether noise belongs to groups, as in the paper, or noise and scale belong to every column; "auto" is "column",
+        or "group" with the paper's own bound or optimiser.
     n_starts : int
         Searches from different places, of which the best is kept; more of them, more certainty.
     n_jobs : int or None
@@ -389,6 +395,7 @@ class DPGPLVM(_LatentModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_LatentModel._parameter_constraints,
         "kernel": [StrOptions({*NAMED_KERNELS, "auto"}), Kernel],
+        "noise": [StrOptions({"group", "column", "auto"})],
         "truncation": [Interval(Integral, 1, None, closed="left"), None],
         "n_starts": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
@@ -404,7 +411,7 @@ class DPGPLVM(_LatentModel):
         n_starts=1,
         n_jobs=None,
         kernel="auto",
-        noise="column",
+        noise="auto",
         hyperprior=Hyperprior(),
         concentration_prior=(1.0, 1.0),
         bound="grouped",
@@ -436,6 +443,11 @@ class DPGPLVM(_LatentModel):
 
     def _given_groups(self, names: list[str]) -> tuple[None, None]:
         return None, None
+
+    def _noise(self) -> Literal["group", "column"]:
+        if self.noise != "auto":
+            return super()._noise()
+        return "group" if self.bound == "mixed" or self.optimiser == "paper" else "column"
 
     def _kernels(self) -> tuple[Kernel, ...]:
         if self.kernel != "auto":

@@ -20,7 +20,7 @@ def summary(model: Any) -> str:
     n_rows, n_latents = model.latents_.shape
     lines = [
         f"{type(model).__name__}: {n_rows} rows, {len(model.groups_)} columns, {_counted(n_latents, 'latent')}, "
-        f"{_counted(model.n_groups_, 'group')}; kernel {model.kernel_}, noise of {model.noise}s",
+        f"{_counted(model.n_groups_, 'group')}; kernel {model.kernel_}, noise of {_whose(model)}s",
         f"bound {model.elbo_:.1f} nats after {model.n_iter_} iterations: {model.outcome_.value}. "
         f"{model.outcome_.sentence}",
         "",
@@ -29,7 +29,7 @@ def summary(model: Any) -> str:
     for k in range(model.n_groups_):
         members = np.flatnonzero(model.groups_ == k)
         name = str(k) if model._group_names is None else _short(model._group_names[k], 12)
-        own = members if model.column_scale_ is not None else k
+        own = members if _whose(model) == "column" else k
         noise = np.sqrt(np.mean(1.0 / model.noise_precision_[own]))
         listens = model.relevance_[members].mean(axis=0)
         heard = [q for q in np.argsort(-listens) if listens[q] >= _LISTENS_FROM]
@@ -70,6 +70,10 @@ def _relation(groups: np.ndarray, profiles: np.ndarray) -> str:
         f"{start}, which cut across the groups (adjusted Rand index {adjusted_rand_score(groups, profiles):.2f}; "
         "see profiles_)."
     )
+
+
+def _whose(model: Any) -> str:
+    return "group" if model.column_scale_ is None else "column"
 
 
 def _counted(n: int, word: str) -> str:
