@@ -109,7 +109,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         n_latents = self._checked_n_latents(*Y.shape)
         given, self._group_names = self._given_groups(names)
         n_groups = self._truncation(Y.shape[1]) if given is None else int(given.max()) + 1
-        self._model = self._make_model(inferred_groups=given is None)
+        self._model = self._make_model(given is None, start)
         if start is not None:
             data.check_start(start, self._model.kernel, len(Y), Y.shape[1], n_latents, n_groups, noise)
         self._scaling = data.Scaling.of(Y, self.standardise)
@@ -139,7 +139,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
             self._model = ended.model
             self._publish(results(self._model, ended, table))
         for advice in advise(self):
-            warnings.warn(advice, FitWarning, stacklevel=3)
+            warnings.warn(advice, FitWarning, stacklevel=4)
         return self
 
     def fit_transform(self, Y, y=None, **fit_params) -> np.ndarray:
@@ -164,11 +164,15 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         for name, value in found._asdict().items():
             setattr(self, f"{name}_", value)
 
-    def _make_model(self, inferred_groups: bool) -> Model:
+    def _make_model(self, inferred_groups: bool, start: Free | None) -> Model:
         hyperprior = self.hyperprior
         if not isinstance(hyperprior, Hyperprior):
             hyperprior = Hyperprior(relevance=hyperprior, scale=hyperprior, noise=hyperprior)
-        kernel = self._kernels()[0]
+        # A start says by its hyperparameters which of several kernels it is for.
+        matching = [
+            k for k in self._kernels() if isinstance(start, Free) and k.parameters.keys() == start.log_theta.keys()
+        ]
+        kernel = (matching or self._kernels())[0]
         try:
             hash(kernel)
         except TypeError:

@@ -68,7 +68,7 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
                 start = start_from_labels(problem.model, best.free, labels, moments)
             found = problem.try_to_beat(best, start, labels, _HELD, _FREE, _TOLERANCE)
             if found is None:
-                log.append(Move(proposal.kind, best.n_groups, labels.max() + 1, best.corrected, None, False))
+                log.append(Move(proposal.kind, best.n_groups, int(labels.max()) + 1, best.corrected, None, False))
                 continue
             # Columns that go back to where they were have answered the question, whatever their latents gained by it.
             back = proposal.kind != "silence" and np.array_equal(canonical(found.labels), canonical(best.labels))

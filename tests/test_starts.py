@@ -1,0 +1,135 @@
+"""Several starts: the same answer however many processes share the work, and told when they disagree."""
+
+from __future__ import annotations
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from dpgplvm import DPGPLVM, Outcome
+from dpgplvm.advice import FitWarning, advise
+from dpgplvm.datasets import make_views
+from dpgplvm.inference.starts import Start, agreement
+
+
+@pytest.fixture(scope="module")
+def table():
+    return make_views(n_samples=40, latents=((0,), (1,)), columns=4, random_state=0).Y
+
+
+def several(**changes):
+    settings = {"n_latents": 3, "n_inducing": 10, "truncation": 3, "kernel": "rbf", "max_iter": 30, "random_state": 0}
+    return DPGPLVM(**{**settings, "n_starts": 3, **changes})
+
+
+@pytest.fixture(scope="module")
+def three(table):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        return several(n_jobs=1).fit(table)
+
+
+def assert_same_starts(one, other):
+    assert len(one) == len(other)
+    for first, second in zip(one, other, strict=True):
+        assert first._replace(groups=None) == second._replace(groups=None)
+        assert np.array_equal(first.groups, second.groups)
+
+
+@pytest.mark.filterwarnings("ignore::dpgplvm.advice.FitWarning")
+def test_processes_do_not_change_the_answer(table, three):
+    two_processes = clone(three).set_params(n_jobs=2).fit(table)
+    assert np.array_equal(two_processes.groups_, three.groups_)
+    assert two_processes.elbo_ == three.elbo_
+    assert np.array_equal(two_processes.latents_, three.latents_)
+    assert np.array_equal(two_processes.coassignment_, three.coassignment_)
+    assert_same_starts(two_processes.starts_, three.starts_)
+
+
+def test_the_first_start_is_that_of_a_single_one(table, three):
+    single = several(n_starts=1).fit(table)
+    assert_same_starts(single.starts_, three.starts_[:1])
+    assert single.elbo_ == three.starts_[0].elbo
+    assert single.corrected_bound_ == three.starts_[0].corrected
+
+
+def test_starts_are_different_places_and_the_best_is_kept(three):
+    assert len({start.elbo for start in three.starts_}) == 3
+    best = max(three.starts_, key=lambda start: start.corrected)
+    assert three.corrected_bound_ == best.corrected
+    assert three.elbo_ == best.elbo
+    assert np.array_equal(three.groups_, best.groups)
+    assert three.n_groups_ == best.n_groups
+    assert all(isinstance(start.outcome, Outcome) for start in three.starts_)
+
+
+def test_coassignment_is_a_probability(three):
+    together = three.coassignment_
+    assert together.shape == (8, 8)
+    np.testing.assert_array_equal(together, together.T)
+    assert together.min() >= 0.0
+    assert together.max() <= 1.0 + 1e-12
+    np.testing.assert_allclose(np.diagonal(together), 1.0, atol=0.05)
+    shares = np.mean([np.equal.outer(start.groups, start.groups) for start in three.starts_], axis=0)
+    np.testing.assert_allclose(together, shares, atol=0.2)
+
+
+def start_with(*groups, corrected=0.0):
+    return Start(0.0, corrected, len(set(groups)), np.array(groups), Outcome.CONVERGED)
+
+
+def test_agreement_does_not_look_at_numbers_of_groups():
+    one, renumbered, other = start_with(0, 0, 1, 1), start_with(1, 1, 0, 0), start_with(0, 1, 0, 1)
+    assert agreement([one]) == 1.0
+    assert agreement([one, one, one]) == 1.0
+    assert agreement([one, renumbered]) == 1.0
+    # Two halves that cross: an adjusted Rand index of -1/2.
+    assert agreement([one, other]) == pytest.approx(-0.5)
+    assert agreement([one, renumbered, other]) == pytest.approx((1.0 - 0.5 - 0.5) / 3.0)
+
+
+def ended(explained=(0.9, 0.4), starts=(), max_iter=100):
+    return SimpleNamespace(max_iter=max_iter, explained_=np.array(explained), starts_=list(starts))
+
+
+AGREE = start_with(0, 0, 1, 1, corrected=-10.0), start_with(1, 1, 0, 0, corrected=-12.0)
+DISAGREE = start_with(0, 0, 1, 1, corrected=-10.0), start_with(0, 1, 0, 1, corrected=-52.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (ended(), []),
+        (ended(starts=AGREE), []),
+        (ended(starts=DISAGREE[:1]), []),
+        (ended(explained=(0.9, 0.0)), []),
+        (ended(explained=(0.0, 0.0), max_iter=0), []),
+        (ended(explained=(0.03, 0.01)), [["noise", "3%", "n_starts", "n_latents", 'kernel="linear"']]),
+        (ended(starts=DISAGREE), [["2 starts disagree", "-0.50", "42 nats", "coassignment_", "n_starts"]]),
+        (ended(explained=(0.0, 0.0), starts=DISAGREE), [["noise"], ["disagree"]]),
+    ],
+    ids=["good", "agreeing", "single", "one noisy column", "not fitted", "all noise", "disagreeing", "both"],
+)
+def test_advice_is_given_where_it_is_needed(model, words):
+    said = list(advise(model))
+    assert len(said) == len(words)
+    for sentence, wanted in zip(said, words, strict=True):
+        assert all(word in sentence for word in wanted), sentence
+
+
+def test_a_table_of_noise_is_called_so():
+    Y = np.random.default_rng(0).normal(size=(60, 5))
+    with pytest.warns(FitWarning, match="everything is explained as noise") as caught:
+        model = several(n_starts=1, n_latents=2).fit(Y)
+    assert model.explained_.max() < 0.05
+    # The warning points at the line that called fit, not into the library.
+    assert [warning.filename for warning in caught if warning.category is FitWarning] == [__file__]
+
+
+def test_nothing_is_said_of_a_good_fit(table):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        several(n_starts=1).fit(table)
