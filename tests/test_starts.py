@@ -12,6 +12,8 @@ from sklearn.base import clone
 from dpgplvm import DPGPLVM, Outcome
 from dpgplvm.advice import FitWarning, advise
 from dpgplvm.datasets import make_views
+from dpgplvm.inference import starts
+from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.starts import Start, agreement
 
 
@@ -77,6 +79,43 @@ def test_coassignment_is_a_probability(three):
     np.testing.assert_allclose(together, shares, atol=0.2)
 
 
+@pytest.fixture
+def interrupted(monkeypatch, table):
+    """The same fit, with Ctrl-C in the evaluation of that number after the beginning of the second start."""
+    evaluate, calls = Objective.evaluate, []
+    search = starts.search
+
+    def counted(*arguments):
+        calls.append(0)
+        return search(*arguments)
+
+    def fit(at):
+        def interrupting(self, free):
+            if len(calls) == 2:
+                calls[-1] += 1
+                if calls[-1] == at:
+                    raise KeyboardInterrupt
+            return evaluate(self, free)
+
+        monkeypatch.setattr(starts, "search", counted)
+        monkeypatch.setattr(Objective, "evaluate", interrupting)
+        try:
+            return several(n_jobs=None).fit(table)
+        except KeyboardInterrupt:
+            pytest.fail("the start before was lost")
+
+    return fit
+
+
+@pytest.mark.filterwarnings("ignore::dpgplvm.advice.FitWarning")
+@pytest.mark.parametrize("at", [1, 2, 10, 40, 100])
+def test_ctrl_c_in_a_later_start_keeps_the_ones_before(interrupted, three, at):
+    model = interrupted(at)
+    assert 1 <= len(model.starts_) <= 2
+    assert_same_starts(model.starts_[:1], three.starts_[:1])
+    assert model.corrected_bound_ >= three.starts_[0].corrected
+
+
 def start_with(*groups, corrected=0.0):
     return Start(0.0, corrected, len(set(groups)), np.array(groups), Outcome.CONVERGED)
 
@@ -121,9 +160,9 @@ def test_advice_is_given_where_it_is_needed(model, words):
 
 
 def test_a_table_of_noise_is_called_so():
-    Y = np.random.default_rng(0).normal(size=(60, 5))
+    Y = np.random.default_rng(0).normal(size=(40, 8))
     with pytest.warns(FitWarning, match="everything is explained as noise") as caught:
-        model = several(n_starts=1, n_latents=2).fit(Y)
+        model = several(n_starts=1).fit(Y)
     assert model.explained_.max() < 0.05
     # The warning points at the line that called fit, not into the library.
     assert [warning.filename for warning in caught if warning.category is FitWarning] == [__file__]

@@ -11,7 +11,6 @@ is computed once, and nothing of size N x M^2 outlives a call.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import joblib
 import numpy as np
 from jaxtyping import Array
 
@@ -58,7 +58,7 @@ class Objective:
     n_in_play : int or None
         Columns may use only the first so many groups; None: all. The others are spare, and cost nothing.
     n_threads : int or None
-        Groups evaluated at once; None takes one for each core.
+        Groups evaluated at once; None takes one for each core that the process may use.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Objective:
         self._phi = None if assignments is None else np.asarray(assignments, dtype=float)
         self._sticks: dp.Sticks | None = None
         self._n_in_play = n_in_play
-        self._n_threads = n_threads or os.cpu_count() or 1
+        self._n_threads = n_threads or joblib.cpu_count()
         self._threads = ThreadPoolExecutor(self._n_threads, thread_name_prefix="dpgplvm")
 
     def evaluate(self, free: Free) -> Evaluation:
