@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +16,7 @@ from dpgplvm import DPGPLVM, MRD, BayesianGPLVM, Hyperprior, Kernel, Parameter
 from dpgplvm.datasets import make_views
 from dpgplvm.inference.objective import Objective
 from dpgplvm.model.bound import other_terms
+from dpgplvm.model.kernels import NAMED_KERNELS
 from dpgplvm.model.sticks import prior_sticks, settle
 from dpgplvm.numerics import computing
 
@@ -183,7 +184,7 @@ def test_threads_do_not_change_the_bound(monkeypatch, table):
     free = replace(free, log_theta={k: np.resize(v[0], (3, *v.shape[1:])) for k, v in free.log_theta.items()})
     with computing():
         one, three = (Objective(model._model, table, n_threads=n).evaluate(free) for n in (1, 3))
-        monkeypatch.setattr(os, "cpu_count", lambda: 8)
+        monkeypatch.setattr(joblib, "cpu_count", lambda: 8)
         many_cores = Objective(model._model, table).evaluate(free)
     for other in (three, many_cores):
         assert other.value == one.value
@@ -270,9 +271,23 @@ def test_other_kernels_fit(table, kernel):
         np.testing.assert_allclose(model.linear_relevance_, model.relevance_, atol=0.02)
 
 
+@pytest.mark.parametrize("linear", [False, True], ids=["rbf", "linear"])
+def test_the_kernel_is_chosen(linear):
+    Y = make_views(n_samples=60, latents=((0, 1),), columns=8, linear=linear, random_state=1).Y
+    model = dpgplvm(kernel="auto", noise="column", truncation=1).fit(Y)
+    assert model.kernel_ == ("linear" if linear else "rbf")
+    assert model.kernel_parameters_.keys() == NAMED_KERNELS[model.kernel_].parameters.keys()
+    assert model.get_params()["kernel"] == "auto"
+
+
+def test_noise_belongs_to_columns_unless_the_papers_ways_are_asked_for(table):
+    assert dpgplvm(0, noise="auto").fit(table).column_scale_.shape == (6,)
+
+
 @pytest.mark.parametrize("changes", [{"bound": "mixed"}, {"optimiser": "paper"}], ids=["mixed bound", "paper"])
 def test_the_papers_ways_raise_the_bound(table, changes):
-    before, after = (dpgplvm(max_iter, **changes).fit(table) for max_iter in (0, 30))
+    before, after = (dpgplvm(max_iter, noise="auto", **changes).fit(table) for max_iter in (0, 30))
+    assert before.column_scale_ is None
     assert before.n_iter_ == 0
     assert 0 < after.n_iter_ <= 30
     assert after.elbo_ > before.elbo_ + 1.0

@@ -116,9 +116,7 @@ def test_groups_are_compared_by_their_laplace_evidence(place):
     kernel, Y, here = place
     model = Model(NAMED_KERNELS[kernel])
     log_prior = np.asarray(model.hyperprior.of_groups(model.kernel, here.state.free))
-    evidence = [
-        laplace_evidence(hessian_in_paper(kernel, Y, here.state, t), log_prior[t]) for t in range(IN_PLAY)
-    ]
+    evidence = [laplace_evidence(hessian_in_paper(kernel, Y, here.state, t), log_prior[t]) for t in range(IN_PLAY)]
     wanted = here.value - log_prior[:IN_PLAY].sum() + sum(evidence)
     assert corrected_bound(model, Y, here, IN_PLAY) == pytest.approx(wanted, abs=1e-2)
 

@@ -41,6 +41,18 @@ def gradient_moments(
     return jnp.einsum("qnd,rnd->dqr", slopes, slopes) / Y.shape[0]
 
 
+def axes_for_groups(moments: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The rotation R [Q, Q] in which every group of columns listens to as few latents as possible: that a column of it
+    happens to listen to one only does not count."""
+    traces = np.maximum(np.trace(moments, axis1=1, axis2=2), 1e-300)
+    shares = moments / traces[:, None, None]
+    sizes = np.bincount(labels).astype(float)
+    of_groups = np.array([shares[labels == t].mean(axis=0) for t in range(len(sizes))])
+    n_latents = moments.shape[1]
+    starts = [np.eye(n_latents)] + [np.linalg.qr(rng.normal(size=(n_latents, n_latents)))[0] for _ in range(2)]
+    return min((_descend(of_groups, sizes, start) for start in starts), key=lambda pair: pair[0])[1]
+
+
 def sparse_axes(moments: np.ndarray, rng: np.random.Generator, n_starts: int = 6) -> np.ndarray:
     """The rotation R [Q, Q] that minimises sum_d w_d sum_q sqrt((R' G_d R)_qq / tr G_d + eps), from several starts.
 

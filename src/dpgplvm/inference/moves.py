@@ -15,7 +15,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from dpgplvm.inference.grouping import Grouping, Problem, start_from_labels
 from dpgplvm.inference.occam import used_latents
-from dpgplvm.inference.profiles import canonical, column_profiles
+from dpgplvm.inference.profiles import canonical, column_profiles, trees
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError
@@ -105,10 +105,11 @@ def _proposals(problem: Problem, best: Grouping, moments: np.ndarray) -> Iterato
             split = labels.copy()
             split[members[halves == 2]] = n_groups
             yield _Proposal("split", split)
+    afresh = trees(moments)
     for k in (n_groups, n_groups + 1, n_groups - 1, n_groups + 2):
         if 1 < k <= most_groups:
-            for method in ("ward", "average"):
-                yield _Proposal("recluster", fcluster(linkage(profiles, method), k, "maxclust"))
+            for tree in afresh:
+                yield _Proposal("recluster", fcluster(tree, k, "maxclust"))
 
 
 def _silences(model: Model, best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:

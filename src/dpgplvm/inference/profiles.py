@@ -19,6 +19,8 @@ from dpgplvm.inference.axes import sparse_axes
 _MOST_PROFILES = 20
 # Kaufman and Rousseeuw's reading of a silhouette: below this there is no substantial structure.
 _SUBSTANTIAL = 0.25
+# The share of a column's variation from which on a latent counts as heard.
+_HEARD_AT_ALL = 0.005
 
 
 class Profiles(NamedTuple):
@@ -60,6 +62,15 @@ def column_profiles(moments: np.ndarray) -> np.ndarray:
     """[D, Q] how strongly each column listens to each latent, as directions of unit length."""
     strengths = np.sqrt(np.maximum(np.diagonal(moments, axis1=1, axis2=2), 0.0))
     return strengths / np.maximum(np.linalg.norm(strengths, axis=1, keepdims=True), 1e-300)
+
+
+def trees(moments: np.ndarray) -> list[np.ndarray]:
+    """Linkages of the columns, each another idea of what it is to listen alike: in the same proportions, or to the same
+    latents at all, however much to each."""
+    directions = column_profiles(moments)
+    shares = directions**2
+    supports = shares / (shares + _HEARD_AT_ALL)
+    return [linkage(directions, "ward"), linkage(supports, "ward"), linkage(directions, "average")]
 
 
 def canonical(labels: np.ndarray) -> np.ndarray:

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.cluster.hierarchy import fcluster
 
-from dpgplvm.inference.axes import rotate, sparse_axes
+from dpgplvm.inference.axes import axes_for_groups, rotate, sparse_axes
 from dpgplvm.inference.climb import Climb, climb
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem, start_from_labels
 from dpgplvm.inference.moves import Move, improve
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
-from dpgplvm.inference.profiles import canonical, column_profiles
+from dpgplvm.inference.profiles import canonical, trees
 from dpgplvm.inference.start import from_principal_components
 from dpgplvm.model.state import Free
 
@@ -80,7 +80,7 @@ def _stages(
     if options.n_groups > 1:
         moments = problem.moments(single.state)
         R = sparse_axes(moments, rng)
-        for candidate in _candidates(problem, best, rotate(model, single.state.free, R), R.T @ moments @ R):
+        for candidate in _candidates(problem, best, rotate(model, single.state.free, R), R.T @ moments @ R, rng):
             best = candidate
             yield best
         for better in improve(problem, best, _MOST_MOVES, moves):
@@ -102,13 +102,13 @@ def one_group(problem: Problem, options: Options, rng: np.random.Generator, scat
     return warm if warm.outcome is Outcome.INTERRUPTED else climb(objective, warm.state.free, 150, _LOOSE, tie=tie)
 
 
-def _candidates(problem: Problem, best: Grouping, turned: Free, moments: np.ndarray) -> Iterator[Grouping]:
+def _candidates(
+    problem: Problem, best: Grouping, turned: Free, moments: np.ndarray, rng: np.random.Generator
+) -> Iterator[Grouping]:
     """Clusters of the columns by which latents they listen to, ever more of them while that helps; yields what is
     better than all before."""
-    directions = column_profiles(moments)
     tried = set()
-    for method in ("ward", "average"):
-        tree = linkage(directions, method)
+    for tree in trees(moments):
         failures = 0
         for k in _CLUSTER_COUNTS:
             labels = canonical(fcluster(tree, k, "maxclust"))
@@ -117,7 +117,8 @@ def _candidates(problem: Problem, best: Grouping, turned: Free, moments: np.ndar
             if labels.tobytes() in tried:
                 continue
             tried.add(labels.tobytes())
-            start = start_from_labels(problem.model, turned, labels, moments)
+            R = axes_for_groups(moments, labels, rng)
+            start = start_from_labels(problem.model, rotate(problem.model, turned, R), labels, R.T @ moments @ R)
             found = problem.try_to_beat(best, start, labels, 60, 40, _LOOSE)
             if found is None or found.corrected <= best.corrected:
                 failures += 1
