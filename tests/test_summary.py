@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from dpgplvm import DPGPLVM, MRD, BayesianGPLVM, Outcome
 from dpgplvm.datasets import make_views
+from dpgplvm.inference.starts import Start
 
 SETTINGS = {"n_latents": 2, "n_inducing": 8, "random_state": 0, "max_iter": 5}
 NAMES = ["wrist", "elbow", "hip", "knee", "ankle", "toe"]
@@ -83,8 +85,55 @@ def test_groups_that_are_inferred_are_numbered(table):
 
 def test_one_group_is_not_plural(table):
     text = summary_with(table, NAMES)
-    assert "1 group\n" in text
+    assert "1 group;" in text
     assert "1 groups" not in text
+
+
+@pytest.mark.parametrize("noise", ["group", "column"])
+def test_it_says_whose_the_noise_is(table, noise):
+    model = MRD(**SETTINGS, noise=noise, views=["arms"] * 2 + ["legs"] * 4).fit(table)
+    text = model.summary()
+    assert f"kernel rbf, noise of {noise}s" in text
+    variances = 1.0 / model.noise_precision_
+    if noise == "column":
+        variances = [variances[:2].mean(), variances[2:].mean()]
+    assert [row[2] for row in group_rows(text)] == [f"{np.sqrt(variance):.3f}" for variance in variances]
+
+
+def told_with(model, **attributes):
+    changed = copy(model)
+    for name, value in attributes.items():
+        setattr(changed, name, value)
+    return changed.summary()
+
+
+@pytest.mark.parametrize(
+    ("profiles", "words"),
+    [
+        ([1, 1, 0, 0, 0, 0], "2 profiles: the same as the groups"),
+        ([1, 1, 0, 0, 2, 2], "3 profiles, which divide the groups further"),
+        ([0, 0, 0, 0, 0, 0], "1 profile, each of whole groups"),
+        ([0, 1, 0, 0, 0, 1], "2 profiles, which cut across the groups"),
+    ],
+    ids=["same", "finer", "coarser", "across"],
+)
+def test_it_says_how_profiles_relate_to_groups(views, profiles, words):
+    assert words in told_with(views, profiles_=np.array(profiles))
+
+
+def test_columns_that_are_hardly_predicted_are_named(views):
+    assert "Hardly predicted" not in told_with(views, explained_=np.full(6, 0.5))
+    text = told_with(views, explained_=np.array([0.5, 0.01, 0.5, 0.5, 0.0, 0.5]))
+    assert "Hardly predicted at all, whatever their group: elbow, ankle." in text
+
+
+def test_several_starts_are_compared(views):
+    first = Start(-10.0, -20.0, 2, np.array([1, 1, 0, 0, 0, 0]), Outcome.CONVERGED)
+    second = first._replace(corrected=-25.5, groups=np.array([0, 0, 1, 1, 1, 1]))
+    assert "starts" not in told_with(views, starts_=[first])
+    text = told_with(views, starts_=[first, second])
+    assert "2 starts: corrected bounds from -25.5 to -20.0" in text
+    assert "1.00" in text.splitlines()[-1]
 
 
 def test_columns_without_names_are_numbered(table):
