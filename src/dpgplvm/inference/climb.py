@@ -174,14 +174,14 @@ class _Packing:
     def vector(self, tree: Any) -> np.ndarray:
         leaves = jax.tree.leaves(tree)
         pieces = (
-            [np.sum(leaves[i]) / np.sqrt(np.size(leaves[i]))] if i in self._tied else np.ravel(leaves[i])
+            [np.asarray(leaves[i]).sum() / np.sqrt(np.size(leaves[i]))] if i in self._tied else np.ravel(leaves[i])
             for i in self._moved
         )
         return np.concatenate([np.zeros(0), *pieces])
 
     def tree(self, vector: np.ndarray) -> Any:
         leaves = list(self._leaves)
-        for i, piece in zip(self._moved, np.split(vector, self._ends), strict=True):
+        for i, piece in zip(self._moved, np.split(vector, self._ends) if self._moved else [], strict=True):
             shape = leaves[i].shape
             leaves[i] = np.full(shape, piece[0] / np.sqrt(leaves[i].size)) if i in self._tied else piece.reshape(shape)
         return jax.tree.unflatten(self._structure, leaves)

@@ -63,14 +63,15 @@ def _climb_in_stages(
         objective = MixedObjective(model, Y, options.assignments)
         always_held = {"logits"} if options.assignments is not None else set()
     tie = OF_COLUMNS if free.of_columns else ()
-    early = 0 if start is not None else min(_ITERATIONS_WITH_NOISE_HELD, options.max_iter // 2)
-    stages = [(early, {"log_noise_precision"}, tie), (early if tie else 0, set(), tie), (options.max_iter, set(), ())]
+    early = 0 if start is not None else min(_ITERATIONS_WITH_NOISE_HELD, options.max_iter // (3 if tie else 2))
+    stages: list[tuple[int, set[str], tuple[str, ...]]] = [(options.max_iter, set(), ())]
+    if early:
+        held = (early, {"log_noise_precision"}, tie)
+        stages = [held, (early, set(), tie), *stages] if tie else [held, *stages]
     n_iterations = 0
     history: list[float] = []
     for budget, hold, tied in stages:
         left = options.max_iter - n_iterations
-        if budget == 0 and budget < options.max_iter:
-            continue
         reached = climb(objective, variables, min(budget, left), options.tol, always_held | hold, tied)
         n_iterations += reached.n_iterations
         history += reached.history[bool(history) :]

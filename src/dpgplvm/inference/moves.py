@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -115,7 +116,8 @@ def _proposals(problem: Problem, best: Grouping, moments: np.ndarray) -> Iterato
 def _silences(model: Model, best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
     """The latents that say least, one at a time back at their prior and listened to by no group: a climb switches one
     off, but slowly."""
-    mean, variance = (np.asarray(part) for part in model.latent_prior.marginals(best.free.latents))
+    marginals = model.latent_prior.marginals(jax.tree.map(jnp.asarray, best.free.latents))
+    mean, variance = (np.asarray(part) for part in marginals)
     used = used_latents(model, best.free)
     shares = np.diagonal(moments, axis1=1, axis2=2)
     heard = (shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)

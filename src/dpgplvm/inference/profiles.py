@@ -19,6 +19,8 @@ from dpgplvm.inference.axes import sparse_axes
 _MOST_PROFILES = 20
 # Kaufman and Rousseeuw's reading of a silhouette: below this there is no substantial structure.
 _SUBSTANTIAL = 0.25
+# Directions, of unit length, that are closer than this are alike: a silhouette knows no scale.
+_ALIKE = 0.1
 # The share of a column's variation from which on a latent counts as heard.
 _HEARD_AT_ALL = 0.005
 
@@ -34,7 +36,7 @@ class Profiles(NamedTuple):
 def profiles(moments: np.ndarray) -> Profiles:
     """Cluster columns by the second moments of their gradients [D, Q, Q]: Ward's linkage of the directions in which
     they listen, cut into the number of clusters with the largest mean silhouette, or into one where no number has a
-    substantial one."""
+    substantial one, or where clusters would be next to each other."""
     strengths = column_profiles(rotated(moments))
     n_columns = len(strengths)
     if n_columns == 1:
@@ -44,12 +46,17 @@ def profiles(moments: np.ndarray) -> Profiles:
     silhouettes = {}
     for k in range(2, min(_MOST_PROFILES, n_columns - 1) + 1):
         labels = fcluster(tree, k, "maxclust")
-        if len(np.unique(labels)) == k:
+        if len(np.unique(labels)) == k and _apart(strengths, labels) >= _ALIKE:
             silhouettes[k] = float(silhouette_score(distances, labels, metric="precomputed"))
     best = max(silhouettes, key=lambda k: silhouettes[k], default=1)
     if silhouettes.get(best, 0.0) < _SUBSTANTIAL:
         best = 1
     return Profiles(canonical(fcluster(tree, best, "maxclust")), tree, silhouettes)
+
+
+def _apart(strengths: np.ndarray, labels: np.ndarray) -> float:
+    """The least distance between the centres of two clusters."""
+    return float(pdist([strengths[labels == k].mean(axis=0) for k in np.unique(labels)]).min())
 
 
 def rotated(moments: np.ndarray) -> np.ndarray:

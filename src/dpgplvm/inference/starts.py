@@ -51,7 +51,12 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
     found: list[tuple[int, Found]] = []
     if options.n_jobs in (None, 1) or options.n_starts == 1:
         for number, (seed, start) in enumerate(zip(seeds, singles, strict=True)):
-            found.append((number, search(problem, options, seed, start)))
+            try:
+                found.append((number, search(problem, options, seed, start)))
+            except KeyboardInterrupt:
+                if not found:
+                    raise
+                break
             if found[-1][1].best.climb.outcome is Outcome.INTERRUPTED:
                 break
     else:
