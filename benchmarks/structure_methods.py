@@ -161,11 +161,17 @@ def diagnosed(model: Any, table: Table, scores: dict[str, Any]) -> dict[str, Any
     return told
 
 
-def bound_from_truth(model: Any, Y: np.ndarray, truth: np.ndarray) -> float | None:
+def bound_from_truth(model: Any, Y: np.ndarray, truth: np.ndarray) -> float:
     """The corrected bound reached from the fitted latents with the columns started in the true groups."""
-    if not hasattr(model, "_corrected_bound_from"):
-        return None
-    return float(model._corrected_bound_from(Y, truth))
+    from dpgplvm.inference.grouping import Problem, start_from_labels
+    from dpgplvm.numerics import computing
+
+    labels = np.unique(truth, return_inverse=True)[1]
+    with computing():
+        problem = Problem(model._model, model._scaling.to_model(Y))
+        start = start_from_labels(model._model, model.state_.free, labels, problem.moments(model.state_))
+        held = problem.fit(start, labels, 100, 0, model.tol)
+        return problem.fit(held.free, held.labels, 0, model.max_iter, model.tol).corrected
 
 
 def _count(labels: np.ndarray) -> int:

@@ -47,30 +47,30 @@ def heard_by_part(model: DPGPLVM, recording: Recording) -> np.ndarray:
     return np.array([model.relevance_[recording.part_of == p].mean(axis=0) for p in range(len(recording.parts))])
 
 
+def _heat_map(axes, values, parts, colours, what, title, share_of) -> None:
+    image = axes.imshow(values, aspect="auto", cmap=colours, vmin=0, vmax=1)
+    axes.set_yticks(range(len(parts)), parts)
+    axes.set_xticks(range(values.shape[1]))
+    axes.set_xlabel(what)
+    axes.set_title(title)
+    axes.figure.colorbar(image, ax=axes, label=f"share of {share_of}")
+
+
 def draw(model: DPGPLVM, recording: Recording) -> Path:
     heard = heard_by_part(model, recording)
     figure, (shares, groups, paths) = plt.subplots(1, 3, figsize=(15, 5), width_ratios=[3, 3, 3], layout="constrained")
     figure.suptitle(f"{recording.name}: {len(recording.Y)} frames, {len(recording.part_of)} columns")
 
-    image = shares.imshow(heard, aspect="auto", cmap="Blues", vmin=0, vmax=1)
-    shares.set_yticks(range(len(recording.parts)), recording.parts)
-    shares.set_xticks(range(model.n_latents_))
-    shares.set_xlabel("latent")
-    shares.set_title("what each part listens to")
-    figure.colorbar(image, ax=shares, label="share of predicted variance")
-
+    _heat_map(shares, heard, recording.parts, "Blues", "latent", "what each part listens to", "predicted variance")
     counts = np.array(
         [
             [(model.groups_[recording.part_of == p] == k).mean() for k in range(model.n_groups_)]
             for p in range(len(heard))
         ]
     )
-    image = groups.imshow(counts, aspect="auto", cmap="Greens", vmin=0, vmax=1)
-    groups.set_yticks(range(len(recording.parts)), recording.parts)
-    groups.set_xticks(range(model.n_groups_))
-    groups.set_xlabel("group")
-    groups.set_title("which groups its columns are in")
-    figure.colorbar(image, ax=groups, label="share of the part's columns")
+    _heat_map(
+        groups, counts, recording.parts, "Greens", "group", "which groups its columns are in", "the part's columns"
+    )
 
     first, second = (0, 1) if model.n_latents_ > 1 else (0, 0)
     for trial in np.unique(recording.trial_of):

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from dpgplvm import data
 from dpgplvm.advice import FitWarning, advise
 from dpgplvm.inference import fit as fitting
-from dpgplvm.inference.grouping import Problem, start_from_labels
 from dpgplvm.inference.options import Options
 from dpgplvm.model.bound import Model
 from dpgplvm.model.hyperprior import Hyperprior
@@ -151,15 +150,6 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return summary(self)
 
-    def _corrected_bound_from(self, Y, labels: np.ndarray) -> float:
-        """The corrected bound that is reached from the fitted latents with the columns started in these groups."""
-        labels = np.unique(labels, return_inverse=True)[1]
-        with computing():
-            problem = Problem(self._model, self._scaling.to_model(np.asarray(Y, dtype=float)))
-            start = start_from_labels(self._model, self.state_.free, labels, problem.moments(self.state_))
-            held = problem.fit(start, labels, 100, 0, self.tol)
-            return problem.fit(held.free, held.labels, 0, self.max_iter, self.tol).corrected
-
     def _publish(self, found: Results) -> None:
         for name, value in found._asdict().items():
             setattr(self, f"{name}_", value)
@@ -169,10 +159,9 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         if not isinstance(hyperprior, Hyperprior):
             hyperprior = Hyperprior(relevance=hyperprior, scale=hyperprior, noise=hyperprior)
         # A start says by its hyperparameters which of several kernels it is for.
-        matching = [
-            k for k in self._kernels() if isinstance(start, Free) and k.parameters.keys() == start.log_theta.keys()
-        ]
-        kernel = (matching or self._kernels())[0]
+        given = start.log_theta.keys() if isinstance(start, Free) else None
+        kernels = self._kernels()
+        kernel = next((kernel for kernel in kernels if kernel.parameters.keys() == given), kernels[0])
         try:
             hash(kernel)
         except TypeError:

@@ -36,15 +36,7 @@ seeds = st.integers(0, 2**32 - 1)
 def random_group(seed, kernel="rbf"):
     """K and psi statistics of a group, from the witness, a table, and noise and scale of its columns."""
     rng = np.random.default_rng(seed)
-    free = witness.random_free(kernel, rng, N, Q, M, T=1)
-    theta = {name: np.exp(free[name][0]) for name in witness.PARAMETERS[kernel]}
-    latents, Z = (free["mean"], np.exp(free["log_variance"])), free["inducing"]
-    K = witness.covariance(kernel, theta, Z, Z) + 1e-2 * np.eye(M)
-    psi = (
-        witness.psi0(kernel, theta, *latents),
-        witness.psi1(kernel, theta, *latents, Z),
-        witness.psi2(kernel, theta, *latents, Z),
-    )
+    K, psi, _ = witness.random_group(kernel, rng, N, Q, M)
     columns = Columns(np.exp(rng.uniform(-2.0, 4.0, size=D)), np.exp(rng.uniform(-1.5, 1.5, size=D)))
     return K, psi, rng.normal(size=(N, D)), columns, rng
 

@@ -280,3 +280,12 @@ def assignment_probability(counts, s1=1.0, s2=1.0) -> float:
         return gamma_distribution.pdf(alpha, s1, scale=1.0 / s2) * np.exp(log_sticks.sum())
 
     return quad(given_alpha, 0.0, np.inf, epsabs=1e-12)[0]
+
+
+def random_group(kernel, rng, N, Q, M):
+    """K, the psi statistics and the free parameters of one random group."""
+    free = random_free(kernel, rng, N, Q, M, T=1)
+    theta = {name: np.exp(free[name][0]) for name in PARAMETERS[kernel]}
+    latents, Z = (free["mean"], np.exp(free["log_variance"])), free["inducing"]
+    K = covariance(kernel, theta, Z, Z) + 1e-2 * np.eye(M)
+    return K, (psi0(kernel, theta, *latents), psi1(kernel, theta, *latents, Z), psi2(kernel, theta, *latents, Z)), free

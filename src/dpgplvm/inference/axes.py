@@ -48,9 +48,7 @@ def axes_for_groups(moments: np.ndarray, labels: np.ndarray, rng: np.random.Gene
     shares = moments / traces[:, None, None]
     sizes = np.bincount(labels).astype(float)
     of_groups = np.array([shares[labels == t].mean(axis=0) for t in range(len(sizes))])
-    n_latents = moments.shape[1]
-    starts = [np.eye(n_latents)] + [np.linalg.qr(rng.normal(size=(n_latents, n_latents)))[0] for _ in range(2)]
-    return min((_descend(of_groups, sizes, start) for start in starts), key=lambda pair: pair[0])[1]
+    return _sparsest(of_groups, sizes, rng, n_starts=3)
 
 
 def sparse_axes(moments: np.ndarray, rng: np.random.Generator, n_starts: int = 6) -> np.ndarray:
@@ -62,11 +60,15 @@ def sparse_axes(moments: np.ndarray, rng: np.random.Generator, n_starts: int = 6
     traces = np.trace(moments, axis1=1, axis2=2)
     weights = traces / (traces + np.median(traces) + 1e-300)
     shares = moments / np.maximum(traces, 1e-300)[:, None, None]
-    n_latents = moments.shape[1]
+    return _sparsest(shares, weights, rng, n_starts)
+
+
+def _sparsest(shares: np.ndarray, weights: np.ndarray, rng: np.random.Generator, n_starts: int) -> np.ndarray:
+    """The best rotation of several descents: from the axes as they are, and from random ones."""
+    n_latents = shares.shape[1]
     starts = [np.eye(n_latents)]
     starts += [np.linalg.qr(rng.normal(size=(n_latents, n_latents)))[0] for _ in range(n_starts - 1)]
-    found = [_descend(shares, weights, start) for start in starts]
-    return min(found, key=lambda pair: pair[0])[1]
+    return min((_descend(shares, weights, start) for start in starts), key=lambda pair: pair[0])[1]
 
 
 def _descend(shares: np.ndarray, weights: np.ndarray, R: np.ndarray) -> tuple[float, np.ndarray]:
