@@ -20,8 +20,10 @@ from dpgplvm.model.posterior import inducing_weights, mean_at
 from dpgplvm.model.relevance import spread_of_latents
 from dpgplvm.model.state import Free, State
 
-_ANGLES = np.linspace(0.0, np.pi / 2, 31)[:-1]
 _SOFTENING = 1e-4
+_MOST_SWEEPS = 100
+_COARSE = np.pi / 32
+_GRIDS = (_COARSE * np.arange(16), _COARSE / 6 * np.arange(-6, 7), _COARSE / 36 * np.arange(-6, 7))
 
 
 @partial(jax.jit, static_argnames=("model", "block"))
@@ -54,8 +56,8 @@ def axes_for_groups(moments: np.ndarray, labels: np.ndarray, rng: np.random.Gene
 def sparse_axes(moments: np.ndarray, rng: np.random.Generator, n_starts: int = 6) -> np.ndarray:
     """The rotation R [Q, Q] that minimises sum_d w_d sum_q sqrt((R' G_d R)_qq / tr G_d + eps), from several starts.
 
-    Columns weigh as much as they are predicted at all. Planes are rotated in turn, each to the best of a grid of
-    angles, so a step is never caught in a plane's own local optimum.
+    Columns weigh as much as they are predicted at all. Planes are turned, each to the best of a grid of angles, so a
+    step is never caught in a plane's own local optimum.
     """
     traces = np.trace(moments, axis1=1, axis2=2)
     weights = traces / (traces + np.median(traces) + 1e-300)
@@ -64,52 +66,72 @@ def sparse_axes(moments: np.ndarray, rng: np.random.Generator, n_starts: int = 6
 
 
 def _sparsest(shares: np.ndarray, weights: np.ndarray, rng: np.random.Generator, n_starts: int) -> np.ndarray:
-    """The best rotation of several descents: from the axes as they are, and from random ones."""
+    """The best rotation of several descents side by side: from the axes as they are, and from random ones.
+
+    Planes that have no axis in common are turned at once, as in a tournament where all play at the same time.
+    """
     n_latents = shares.shape[1]
-    starts = [np.eye(n_latents)]
-    starts += [np.linalg.qr(rng.normal(size=(n_latents, n_latents)))[0] for _ in range(n_starts - 1)]
-    return min((_descend(shares, weights, start) for start in starts), key=lambda pair: pair[0])[1]
-
-
-def _descend(shares: np.ndarray, weights: np.ndarray, R: np.ndarray) -> tuple[float, np.ndarray]:
-    n_latents, R = R.shape[0], R.copy()
-    turned = R.T @ shares @ R
-    cost = _cost(turned, weights)
-    for _ in range(100):
-        for p in range(n_latents - 1):
-            for q in range(p + 1, n_latents):
-                angle = _best_angle(turned[:, p, p], turned[:, q, q], turned[:, p, q], weights)
-                if angle:
-                    plane = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-                    R[:, [p, q]] = R[:, [p, q]] @ plane
-                    turned[:, :, [p, q]] = turned[:, :, [p, q]] @ plane
-                    turned[:, [p, q], :] = plane.T @ turned[:, [p, q], :]
-        before, cost = cost, _cost(turned, weights)
-        if before - cost < 1e-7 * before:
+    random = [np.linalg.qr(rng.normal(size=(n_latents, n_latents)))[0] for _ in range(n_starts - 1)]
+    R = np.array([np.eye(n_latents), *random])
+    turned = _in_axes(shares, R)
+    costs = _costs(turned, weights)
+    rounds = _rounds(n_latents)
+    for _ in range(_MOST_SWEEPS):
+        for p, q in rounds:
+            angles = _best_angles(turned[..., p, p], turned[..., q, q], turned[..., p, q], weights)
+            turn = np.tile(np.eye(n_latents), (n_starts, 1, 1))
+            turn[:, p, p] = turn[:, q, q] = np.cos(angles)
+            turn[:, q, p] = np.sin(angles)
+            turn[:, p, q] = -turn[:, q, p]
+            R = R @ turn
+            turned = _in_axes(turned, turn)
+        before, costs = costs, _costs(turned, weights)
+        if (before - costs < 1e-6 * before).all():
             break
-    return cost, R
+    return R[costs.argmin()]
 
 
-def _cost(turned: np.ndarray, weights: np.ndarray) -> float:
-    return float(weights @ np.sqrt(np.diagonal(turned, axis1=1, axis2=2) + _SOFTENING).sum(axis=1))
+def _in_axes(shares: np.ndarray, R: np.ndarray) -> np.ndarray:
+    """[S, D, Q, Q] moments in the axes of S rotations."""
+    return R.transpose(0, 2, 1)[:, None] @ shares @ R[:, None]
 
 
-def _best_angle(pp: np.ndarray, qq: np.ndarray, pq: np.ndarray, weights: np.ndarray) -> float:
-    """The angle in [0, pi/2) that makes the two diagonals sparsest, on a grid and then once more on a finer one."""
+def _costs(turned: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    heard = np.maximum(np.diagonal(turned, axis1=2, axis2=3), 0.0)
+    return np.sqrt(heard + _SOFTENING).sum(axis=2) @ weights
+
+
+def _rounds(n_axes: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """All pairs of axes, in rounds in which no axis is in two pairs."""
+    players = list(range(n_axes + n_axes % 2))
+    half = len(players) // 2
+    rounds = []
+    for _ in range(len(players) - 1):
+        pairs = [pair for pair in zip(players[:half], players[:-half - 1:-1], strict=True) if max(pair) < n_axes]
+        rounds.append(tuple(np.array(pairs, dtype=int).reshape(-1, 2).T))
+        players = [players[0], players[-1], *players[1:-1]]
+    return rounds
+
+
+def _best_angles(pp: np.ndarray, qq: np.ndarray, pq: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The angles in [0, pi/2) that make the two diagonals of every plane sparsest, on ever finer grids; from [S, D, n]
+    to [S, n]. No turn where none helps."""
+    middle, half = 0.5 * (pp + qq)[..., None], 0.5 * (pp - qq)[..., None]
 
     def costs(angles: np.ndarray) -> np.ndarray:
-        cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
-        one = cos**2 * pp + sin**2 * qq + 2 * sin * cos * pq
-        other = sin**2 * pp + cos**2 * qq - 2 * sin * cos * pq
-        return (np.sqrt(np.maximum(one, 0) + _SOFTENING) + np.sqrt(np.maximum(other, 0) + _SOFTENING)) @ weights
+        swing = half * np.cos(2.0 * angles)[:, None] + pq[..., None] * np.sin(2.0 * angles)[:, None]
+        both = np.sqrt(np.maximum(middle + swing, 0.0) + _SOFTENING)
+        both += np.sqrt(np.maximum(middle - swing, 0.0) + _SOFTENING)
+        return np.einsum("d,sdna->sna", weights, both)
 
-    coarse = costs(_ANGLES)
-    best = _ANGLES[coarse.argmin()]
-    fine = best + np.linspace(-1, 1, 21) * (_ANGLES[1] - _ANGLES[0])
-    fine_costs = costs(fine)
-    if fine_costs.min() >= coarse[0] - 1e-12:
-        return 0.0
-    return float(fine[fine_costs.argmin()])
+    best = np.zeros((pp.shape[0], pp.shape[2]))
+    still = costs(best[..., None])[..., 0]
+    for grid in _GRIDS:
+        angles = best[..., None] + grid
+        tried = costs(angles)
+        choice = tried.argmin(axis=-1)[..., None]
+        best = np.take_along_axis(angles, choice, axis=-1)[..., 0]
+    return np.where(tried.min(axis=-1) < still - 1e-12, best, 0.0)
 
 
 def rotate(model: Model, free: Free, R: np.ndarray) -> Free:

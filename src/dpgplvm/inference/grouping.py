@@ -14,6 +14,7 @@ from dpgplvm.inference.climb import Climb, climb
 from dpgplvm.inference.objective import Objective, rows_per_block
 from dpgplvm.inference.occam import OCCUPIED, corrected_bound
 from dpgplvm.inference.outcome import Outcome
+from dpgplvm.inference.profiles import canonical
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError
@@ -75,32 +76,37 @@ class Problem(NamedTuple):
 
     def fit(self, start: Free, labels: np.ndarray, n_held: int, n_free: int, tol: float) -> Grouping:
         """Climb with the columns held in these groups, then with assignments inferred among them."""
-        return self._fit(start, labels, n_held, n_free, tol, -np.inf)
+        return self._inferred(self._held(start, labels, n_held, tol), labels, n_free, tol)
 
     def try_to_beat(
         self, best: Grouping, start: Free, labels: np.ndarray, n_held: int, n_free: int, tol: float
     ) -> Grouping | None:
-        """The same, or None: where the bound cannot be evaluated, or as soon as it is plain that it stays below."""
+        """The same, or None: where the bound cannot be evaluated, as soon as it is plain that it stays below, or where
+        columns that are free go back to the groups that they came from and nothing is won by it."""
         wanted = best.corrected + best.occam_per_group * (labels.max() + 1)
         try:
-            return self._fit(start, labels, n_held, n_free, tol, wanted)
+            start = self._held(start, labels, n_held, tol, _Watch(wanted, n_held + n_free))
+            if not np.array_equal(labels, canonical(best.labels)):
+                freed = Objective(self.model, self.Y, n_in_play=labels.max() + 1).evaluate(start)
+                back = np.array_equal(canonical(freed.state.phi.argmax(axis=1)), canonical(best.labels))
+                if back and freed.value < best.climb.value:
+                    return None
+            return self._inferred(start, labels, n_free, tol, _Watch(wanted, n_free))
         except (NumericalError, _Hopeless):
             return None
 
-    def _fit(self, start, labels, n_held, n_free, tol, wanted) -> Grouping:
-        n_groups = labels.max() + 1
-        if n_held:
-            one_hot = np.eye(start.n_groups)[labels]
-            objective = Objective(self.model, self.Y, one_hot, n_groups)
-            held = climb(objective, start, n_held, tol, callback=_Watch(wanted, n_held + n_free))
-            if held.outcome is Outcome.INTERRUPTED:
-                raise Interrupted
-            start = held.state.free
-        objective = Objective(self.model, self.Y, n_in_play=n_groups)
-        ended = climb(objective, start, n_free, tol, callback=_Watch(wanted, n_free))
-        if ended.outcome is Outcome.INTERRUPTED:
-            raise Interrupted
-        return self.judge(ended)
+    def _held(self, start: Free, labels: np.ndarray, max_iter: int, tol: float, watch: _Watch | None = None) -> Free:
+        if not max_iter:
+            return start
+        one_hot = np.eye(start.n_groups)[labels]
+        objective = Objective(self.model, self.Y, one_hot, labels.max() + 1)
+        return _unless_interrupted(climb(objective, start, max_iter, tol, callback=watch)).state.free
+
+    def _inferred(
+        self, start: Free, labels: np.ndarray, max_iter: int, tol: float, watch: _Watch | None = None
+    ) -> Grouping:
+        objective = Objective(self.model, self.Y, n_in_play=labels.max() + 1)
+        return self.judge(_unless_interrupted(climb(objective, start, max_iter, tol, callback=watch)))
 
     def judge(self, ended: Climb) -> Grouping:
         """Empty groups put aside, the others sorted by size, which the stick-breaking prior favours, and the bound
@@ -121,6 +127,12 @@ class Problem(NamedTuple):
         n_rows, n_columns = self.Y.shape
         block = rows_per_block(n_rows, n_columns, state.free.inducing.shape[0])
         return np.asarray(gradient_moments(self.model, state, self.Y, block))
+
+
+def _unless_interrupted(ended: Climb) -> Climb:
+    if ended.outcome is Outcome.INTERRUPTED:
+        raise Interrupted
+    return ended
 
 
 def reordered(free: Free, order: np.ndarray) -> Free:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -85,14 +85,14 @@ class Objective:
             (n_rows, n_columns), n_groups = self.Y.shape, free.n_groups
             n_in_play = n_groups if self._n_in_play is None else self._n_in_play
             marginals = _marginals(self.model, free.latents)
-            inducing = jnp.asarray(free.inducing)
-            block = rows_per_block(n_rows, n_columns, inducing.shape[0])
+            # NumPy arrays go into compiled functions as they are; jnp.asarray would take longer than the copy.
             host = jax.tree.map(np.asarray, free)
+            block = rows_per_block(n_rows, n_columns, host.inducing.shape[0])
 
             def compute(group: tuple[int, np.ndarray]) -> tuple[np.ndarray, Any]:
                 t, weights = group
                 own = {name: values[t] for name, values in host.log_theta.items()}, host.log_noise(t)
-                return _with_enough_jitter(self.model, own, inducing, marginals, self.Y, weights, block)
+                return _with_enough_jitter(self.model, own, host.inducing, marginals, self.Y, weights, block)
 
             guess = np.full((n_columns, n_groups), 1.0 / n_in_play) if self._phi is None else self._phi
             parts = self._on_threads(compute, enumerate(guess.T[:n_in_play]))
@@ -104,7 +104,7 @@ class Objective:
                 parts[t] = part
 
             state = State(free, phi, sticks, np.where(np.arange(n_groups) < n_in_play, 1.0, 0.0))
-            terms, value, gradient = _finish(self.model, state, F, _collect([adjoint for _, adjoint in parts], free))
+            terms, value, gradient = _finish(self.model, state, F, _collect([adjoint for _, adjoint in parts], host))
             if not np.isfinite(value):
                 raise NumericalError(
                     "the bound is not finite, because latents or hyperparameters are out of range: "
@@ -186,11 +186,11 @@ def _collect(adjoints: list[Any], free: Free) -> tuple[Any, Any, Any, Any, Any]:
             d_noise[t] = d_own_noise
         of_columns = map(np.asarray, d_own_noise if free.of_columns else ())
         shared.append((np.asarray(d_inducing), *map(np.asarray, d_marginals), *of_columns))
-    d_inducing, d_mean, d_variance, *d_columns = (np.sum(parts, axis=0) for parts in zip(*shared, strict=True))
+    d_inducing, d_mean, d_variance, *d_columns = (reduce(np.add, parts) for parts in zip(*shared, strict=True))
     d_scale = None
     if free.of_columns:
         d_noise, d_scale = d_columns
-    return d_theta, d_noise, d_scale, d_inducing, Marginals(jnp.asarray(d_mean), jnp.asarray(d_variance))
+    return d_theta, d_noise, d_scale, d_inducing, Marginals(d_mean, d_variance)
 
 
 @partial(jax.jit, static_argnames="model")

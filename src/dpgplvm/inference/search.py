@@ -13,7 +13,7 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster
 
 from dpgplvm.inference.axes import axes_for_groups, rotate, sparse_axes
-from dpgplvm.inference.climb import Climb, climb
+from dpgplvm.inference.climb import Callback, Climb, climb
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem, start_from_labels
 from dpgplvm.inference.moves import Move, improve
 from dpgplvm.inference.objective import Objective
@@ -26,7 +26,8 @@ from dpgplvm.model.state import Free
 _CLUSTER_COUNTS = (2, 3, 4, 6, 8, 12, 16)
 _FAILURES_IN_A_ROW = 2
 _MOST_MOVES = 60
-_LOOSE = 1e-7
+# Iterations of the first stage, of one group with noise of columns, and of a candidate held in its groups and then not.
+_NOISE_HELD, _NOISE_FREE, _ONE_GROUP, _HELD, _FREE, _LOOSE = 60, 100, 60, 40, 25, 1e-7
 # What every column has for itself, where columns have noise and scale of their own.
 OF_COLUMNS = ("log_noise_precision", "log_scale")
 
@@ -72,7 +73,7 @@ def _stages(
         yield problem.judge(single)
         raise Interrupted
     if options.noise == "column":
-        best = problem.fit(single.state.free, np.zeros(Y.shape[1], dtype=int), 0, 100, _LOOSE)
+        best = problem.fit(single.state.free, np.zeros(Y.shape[1], dtype=int), 0, _ONE_GROUP, _LOOSE)
     else:
         best = problem.judge(single)
     yield best
@@ -89,7 +90,13 @@ def _stages(
     yield problem.fit(best.free, best.labels, 0, options.max_iter, options.tol)
 
 
-def one_group(problem: Problem, options: Options, rng: np.random.Generator, scattered: bool = False) -> Climb:
+def one_group(
+    problem: Problem,
+    options: Options,
+    rng: np.random.Generator,
+    scattered: bool = False,
+    callback: Callback | None = None,
+) -> Climb:
     """The first stage: all columns in one group.
 
     With free noise from the start a fit can end with everything explained as noise, and with free noise of columns with
@@ -98,8 +105,10 @@ def one_group(problem: Problem, options: Options, rng: np.random.Generator, scat
     free = from_principal_components(problem.model, problem.Y, *options.sizes, rng, options.noise, scattered)
     objective = Objective(problem.model, problem.Y, n_in_play=1)
     tie = OF_COLUMNS if options.noise == "column" else ()
-    warm = climb(objective, free, 100, _LOOSE, hold={"log_noise_precision"}, tie=tie)
-    return warm if warm.outcome is Outcome.INTERRUPTED else climb(objective, warm.state.free, 150, _LOOSE, tie=tie)
+    warm = climb(objective, free, _NOISE_HELD, _LOOSE, hold={"log_noise_precision"}, tie=tie, callback=callback)
+    if warm.outcome is Outcome.INTERRUPTED:
+        return warm
+    return climb(objective, warm.state.free, _NOISE_FREE, _LOOSE, tie=tie, callback=callback)
 
 
 def _candidates(
@@ -119,7 +128,7 @@ def _candidates(
             tried.add(labels.tobytes())
             R = axes_for_groups(moments, labels, rng)
             start = start_from_labels(problem.model, rotate(problem.model, turned, R), labels, R.T @ moments @ R)
-            found = problem.try_to_beat(best, start, labels, 60, 40, _LOOSE)
+            found = problem.try_to_beat(best, start, labels, _HELD, _FREE, _LOOSE)
             if found is None or found.corrected <= best.corrected:
                 failures += 1
             else:

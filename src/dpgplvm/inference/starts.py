@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import combinations
+from threading import Event
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
 from dpgplvm.inference.search import Found, one_group, search
 from dpgplvm.model.bound import Model
-from dpgplvm.numerics import computing
+from dpgplvm.numerics import computing, double_precision
 
 
 class Start(NamedTuple):
@@ -89,16 +91,35 @@ def choose_kernel(model: Model, Y: np.ndarray, options: Options, rng: np.random.
     what it does to a few of them.
     """
     problems = [Problem(replace(model, kernel=kernel), Y) for kernel in options.kernels or (model.kernel,)]
-    singles = []
-    for problem, own in zip(problems, rng.spawn(len(problems)), strict=True):
-        singles.append(one_group(problem, options, own))
-        if singles[-1].outcome is Outcome.INTERRUPTED:
-            return problem, singles[-1]
-    if len(problems) == 1:
+    singles = _side_by_side(problems, options, rng.spawn(len(problems)))
+    if len(singles) == 1:
         return problems[0], singles[0]
     judged = [problem.judge(single).corrected for problem, single in zip(problems, singles, strict=True)]
     best = int(np.argmax(judged))
     return problems[best], singles[best]
+
+
+def _side_by_side(problems: list[Problem], options: Options, seeds: list[np.random.Generator]) -> list[Climb]:
+    """The first stage with each kernel, on threads of their own: one group keeps one core busy. Only the first, as far
+    as it got, when Ctrl-C ends them."""
+    stop = Event()
+
+    def in_background(problem: Problem, seed: np.random.Generator) -> Climb:
+        with double_precision():
+            return one_group(problem, options, seed, callback=lambda *_: stop.is_set())
+
+    with ThreadPoolExecutor(len(problems)) as threads:
+        others = [threads.submit(in_background, *own) for own in zip(problems[1:], seeds[1:], strict=True)]
+        try:
+            first = one_group(problems[0], options, seeds[0])
+            try:
+                if first.outcome is not Outcome.INTERRUPTED:
+                    return [first, *(other.result() for other in others)]
+            except KeyboardInterrupt:
+                pass
+            return [first._replace(outcome=Outcome.INTERRUPTED)]
+        finally:
+            stop.set()
 
 
 def _in_a_worker(
