@@ -7,20 +7,19 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dpgplvm.inference.climb import Climb
+from dpgplvm.inference.compiled import marginals_of, weights_of
 from dpgplvm.inference.fit import Fit
 from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.moves import Move
-from dpgplvm.inference.objective import rows_per_block
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import profiles
 from dpgplvm.inference.starts import Start
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import NAMED_KERNELS
-from dpgplvm.model.relevance import Relevance, relevance
+from dpgplvm.model.relevance import relevance
 from dpgplvm.model.state import State
 
 # A latent is left out when it moves no column by more than this share of the column's variance.
@@ -65,10 +64,10 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     climb = ended.climb
     state = climb.state
     free = state.free
-    marginals = model.latent_prior.marginals(jax.tree.map(jnp.asarray, free.latents))
+    marginals = marginals_of(model, free.latents)
     phi = np.asarray(state.phi)
     model = _with_enough_jitter(model, state, Y)
-    total, linear, predicted = (np.asarray(part) for part in _relevance_of(model, state, Y))
+    total, linear, predicted = map(np.asarray, _relevance(model, state, weights_of(model, state, Y)))
     explained = np.minimum(predicted / np.maximum(Y.var(axis=0), 1e-300), 1.0)
     used = _latents_by_relevance(total * explained[:, None])
     seen = _groups_by_size(phi) if model.inferred_groups else np.arange(phi.shape[1])
@@ -113,18 +112,12 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     )
 
 
-@partial(jax.jit, static_argnames=("model", "block"))
-def _relevance(model, state, Y, block):
-    return relevance(model, state, Y, block=block)
-
-
-def _relevance_of(model: Model, state: State, Y: np.ndarray) -> Relevance:
-    return _relevance(model, state, Y, rows_per_block(Y.shape[0], Y.shape[1], state.free.inducing.shape[0]))
+_relevance = partial(jax.jit, static_argnames="model")(relevance)
 
 
 def _with_enough_jitter(model: Model, state: State, Y: np.ndarray) -> Model:
     """The bound may have needed more jitter than the model's own; so does what is read off it."""
-    while not np.isfinite(_relevance_of(model, state, Y).total).all() and model.jitter <= 1e-2:
+    while not np.isfinite(weights_of(model, state, Y)).all() and model.jitter <= 1e-2:
         model = replace(model, jitter=10.0 * model.jitter)
     return model
 

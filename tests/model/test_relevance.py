@@ -28,8 +28,11 @@ N_INDUCING = {"linear": Q, "rbf": 4, "rbf+linear": 4}
 JITTER = 1e-6
 ERROR = 0.02  # what relevance promises, twice over
 
-compiled_relevance = partial(jax.jit, static_argnames="model")(relevance)
+
 compiled_weights = partial(jax.jit, static_argnames="model")(inducing_weights)
+compiled_relevance = partial(jax.jit, static_argnames="model")(
+    lambda model, state, Y: relevance(model, state, inducing_weights(model, state, Y))
+)
 compiled_mean = partial(jax.jit, static_argnames="model")(mean_at)
 
 

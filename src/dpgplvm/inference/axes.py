@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from dpgplvm.inference.compiled import marginals_of
 from dpgplvm.model.bound import Model
-from dpgplvm.model.posterior import inducing_weights, mean_at
+from dpgplvm.model.posterior import mean_at
 from dpgplvm.model.relevance import spread_of_latents
 from dpgplvm.model.state import Free, State
 
@@ -26,13 +27,10 @@ _COARSE = np.pi / 32
 _GRIDS = (_COARSE * np.arange(16), _COARSE / 6 * np.arange(-6, 7), _COARSE / 36 * np.arange(-6, 7))
 
 
-@partial(jax.jit, static_argnames=("model", "block"))
-def gradient_moments(
-    model: Model, state: State, Y: Float[Array, "N D"], block: int | None = None
-) -> Float[Array, "D Q Q"]:
+@partial(jax.jit, static_argnames="model")
+def gradient_moments(model: Model, state: State, weights: Float[Array, "T M D"]) -> Float[Array, "D Q Q"]:
     """Second moments over the rows of the gradient of every column's mean function, in units of the latents' spread."""
     marginals = model.latent_prior.marginals(state.free.latents)
-    weights = inducing_weights(model, state, Y, block)
     _, spread = spread_of_latents(marginals)
 
     def along(direction):
@@ -40,7 +38,7 @@ def gradient_moments(
         return jax.jvp(lambda X: mean_at(model, state, weights, X), (marginals.mean,), (tangent,))[1]
 
     slopes = jax.lax.map(along, jnp.eye(spread.shape[0]))  # [Q, N, D]
-    return jnp.einsum("qnd,rnd->dqr", slopes, slopes) / Y.shape[0]
+    return jnp.einsum("qnd,rnd->dqr", slopes, slopes) / marginals.mean.shape[0]
 
 
 def axes_for_groups(moments: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -107,8 +105,9 @@ def _rounds(n_axes: int) -> list[tuple[np.ndarray, np.ndarray]]:
     half = len(players) // 2
     rounds = []
     for _ in range(len(players) - 1):
-        pairs = [pair for pair in zip(players[:half], players[:-half - 1:-1], strict=True) if max(pair) < n_axes]
-        rounds.append(tuple(np.array(pairs, dtype=int).reshape(-1, 2).T))
+        pairs = [pair for pair in zip(players[:half], players[: -half - 1 : -1], strict=True) if max(pair) < n_axes]
+        first, second = np.array(pairs, dtype=int).reshape(-1, 2).T
+        rounds.append((first, second))
         players = [players[0], players[-1], *players[1:-1]]
     return rounds
 
@@ -134,11 +133,14 @@ def _best_angles(pp: np.ndarray, qq: np.ndarray, pq: np.ndarray, weights: np.nda
     return np.where(tried.min(axis=-1) < still - 1e-12, best, 0.0)
 
 
+_spread = jax.jit(spread_of_latents)
+
+
 def rotate(model: Model, free: Free, R: np.ndarray) -> Free:
     """The same latents in other axes, each of unit spread: q(X) and the inducing points turned."""
-    marginals = model.latent_prior.marginals(jax.tree.map(jnp.asarray, free.latents))
-    mean, variance = (np.asarray(part) for part in marginals)
-    centre, spread = (np.asarray(part) for part in spread_of_latents(marginals))
+    marginals = marginals_of(model, free.latents)
+    mean, variance = map(np.asarray, marginals)
+    centre, spread = map(np.asarray, _spread(marginals))
     turned_mean = (mean - centre) / spread @ R
     turned_variance = variance / spread**2 @ R**2
     return replace(

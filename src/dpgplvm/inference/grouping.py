@@ -11,7 +11,8 @@ import numpy as np
 
 from dpgplvm.inference.axes import gradient_moments
 from dpgplvm.inference.climb import Climb, climb
-from dpgplvm.inference.objective import Objective, rows_per_block
+from dpgplvm.inference.compiled import weights_of
+from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.occam import OCCUPIED, corrected_bound
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
@@ -88,7 +89,7 @@ class Problem(NamedTuple):
             start = self._held(start, labels, n_held, tol, _Watch(wanted, n_held + n_free))
             if not np.array_equal(labels, canonical(best.labels)):
                 freed = Objective(self.model, self.Y, n_in_play=labels.max() + 1).evaluate(start)
-                back = np.array_equal(canonical(freed.state.phi.argmax(axis=1)), canonical(best.labels))
+                back = np.array_equal(canonical(np.asarray(freed.state.phi).argmax(axis=1)), canonical(best.labels))
                 if back and freed.value < best.climb.value:
                     return None
             return self._inferred(start, labels, n_free, tol, _Watch(wanted, n_free))
@@ -124,9 +125,7 @@ class Problem(NamedTuple):
 
     def moments(self, state: State) -> np.ndarray:
         """[D, Q, Q] second moments of the gradients of the columns' mean functions."""
-        n_rows, n_columns = self.Y.shape
-        block = rows_per_block(n_rows, n_columns, state.free.inducing.shape[0])
-        return np.asarray(gradient_moments(self.model, state, self.Y, block))
+        return np.asarray(gradient_moments(self.model, state, weights_of(self.model, state, self.Y)))
 
 
 def _unless_interrupted(ended: Climb) -> Climb:

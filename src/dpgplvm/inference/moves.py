@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
+from dpgplvm.inference.compiled import marginals_of
 from dpgplvm.inference.grouping import Grouping, Problem, start_from_labels
 from dpgplvm.inference.occam import used_latents
 from dpgplvm.inference.profiles import canonical, column_profiles, trees
@@ -116,8 +116,7 @@ def _proposals(problem: Problem, best: Grouping, moments: np.ndarray) -> Iterato
 def _silences(model: Model, best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
     """The latents that say least, one at a time back at their prior and listened to by no group: a climb switches one
     off, but slowly."""
-    marginals = model.latent_prior.marginals(jax.tree.map(jnp.asarray, best.free.latents))
-    mean, variance = (np.asarray(part) for part in marginals)
+    mean, variance = map(np.asarray, marginals_of(model, best.free.latents))
     used = used_latents(model, best.free)
     shares = np.diagonal(moments, axis1=1, axis2=2)
     heard = (shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)

@@ -22,9 +22,10 @@ import joblib
 import numpy as np
 from jaxtyping import Array
 
+from dpgplvm.inference.compiled import ONE_THREAD, SMALL, marginals_of, rows_per_block
 from dpgplvm.model import sticks as dp
 from dpgplvm.model.bound import Model, Terms, group_bounds, other_terms
-from dpgplvm.model.latents import LatentParameters, Marginals
+from dpgplvm.model.latents import Marginals
 from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError, double_precision
 
@@ -33,7 +34,6 @@ _LARGEST_JITTER = 1e-2
 _SAME_WEIGHT = 1e-8
 # The bound of a column under a group that it may not use: no weight at all, and no NaN.
 _NOT_IN_PLAY = -1e30
-_BLOCK_BYTES = 32 * 2**20
 
 
 class Evaluation(NamedTuple):
@@ -84,7 +84,7 @@ class Objective:
         with double_precision():
             (n_rows, n_columns), n_groups = self.Y.shape, free.n_groups
             n_in_play = n_groups if self._n_in_play is None else self._n_in_play
-            marginals = _marginals(self.model, free.latents)
+            marginals = marginals_of(self.model, free.latents)
             # NumPy arrays go into compiled functions as they are; jnp.asarray would take longer than the copy.
             host = jax.tree.map(np.asarray, free)
             block = rows_per_block(n_rows, n_columns, host.inducing.shape[0])
@@ -139,13 +139,6 @@ class Objective:
         return results
 
 
-def rows_per_block(n_rows: int, n_columns: int, n_inducing: int) -> int | None:
-    """How many rows at a time keep the memory small; None for all of them."""
-    bytes_per_row = 8 * (n_inducing * (n_inducing + 1) // 2 + n_inducing + n_columns)
-    block = max(1, _BLOCK_BYTES // bytes_per_row)
-    return None if n_rows <= block else block
-
-
 def _with_enough_jitter(model, own, inducing, marginals, Y, weights, block) -> tuple[np.ndarray, Any]:
     """Bounds and adjoint of one group, with as much jitter as it takes."""
     jitter = model.jitter
@@ -162,7 +155,7 @@ def _with_enough_jitter(model, own, inducing, marginals, Y, weights, block) -> t
             )
 
 
-@partial(jax.jit, static_argnames=("model", "block"))
+@partial(jax.jit, static_argnames=("model", "block"), compiler_options=ONE_THREAD)
 def _bounds_and_adjoint(model, log_theta, log_noise, inducing, marginals, Y, weights, jitter, block):
     """F[d] of one group, and the adjoint of sum_d weights[d] F[d]."""
 
@@ -193,22 +186,17 @@ def _collect(adjoints: list[Any], free: Free) -> tuple[Any, Any, Any, Any, Any]:
     return d_theta, d_noise, d_scale, d_inducing, Marginals(d_mean, d_variance)
 
 
-@partial(jax.jit, static_argnames="model")
-def _marginals(model: Model, latents: LatentParameters) -> Marginals:
-    return model.latent_prior.marginals(latents)
-
-
-@partial(jax.jit, static_argnames="prior")
+@partial(jax.jit, static_argnames="prior", compiler_options=SMALL)
 def _profile(F: Array, start: dp.Sticks, prior: dp.Concentration) -> tuple[Array, dp.Sticks]:
     return dp.profile(F, start, prior)
 
 
-@partial(jax.jit, static_argnames="prior")
+@partial(jax.jit, static_argnames="prior", compiler_options=SMALL)
 def _settle(phi: Array, start: dp.Sticks, prior: dp.Concentration) -> dp.Sticks:
     return dp.settle(phi, start, prior)
 
 
-@partial(jax.jit, static_argnames="model")
+@partial(jax.jit, static_argnames="model", compiler_options=SMALL)
 def _finish(model: Model, state: State, F, adjoints):
     """All terms, and the gradient: the likelihood's adjoints pulled back to the free parameters, plus the others'."""
 

@@ -10,10 +10,14 @@ many in every grouping, and stay at their mode.
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
+from dpgplvm.inference.compiled import marginals_of
 from dpgplvm.inference.objective import Evaluation, Objective
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
@@ -25,9 +29,9 @@ _USED = 0.02  # nats a row from which on a latent counts
 
 def corrected_bound(model: Model, Y: np.ndarray, here: Evaluation, n_in_play: int) -> float:
     """The bound with log p(theta_t) of every group replaced by its Laplace evidence; empty groups add nothing."""
-    free = jax.tree.map(jnp.asarray, here.state.free)
+    free = here.state.free
     occupied = np.asarray(here.state.phi).sum(axis=0) > OCCUPIED
-    log_prior = np.asarray(model.hyperprior.of_numbers(model.kernel, free))
+    log_prior = np.asarray(_log_prior(model, free))
     counted = _counted(model, free)
     curvatures = group_curvatures(model, Y, here, n_in_play)[:, counted][:, :, counted]
     # Never flatter than the prior alone: away from a mode the likelihood can curve the wrong way.
@@ -58,10 +62,13 @@ def group_curvatures(model: Model, Y: np.ndarray, here: Evaluation, n_in_play: i
 
 def used_latents(model: Model, free: Free) -> np.ndarray:
     """[Q] whether the rows know more of a latent than its prior does."""
-    mean, variance = (
-        np.asarray(part) for part in model.latent_prior.marginals(jax.tree.map(jnp.asarray, free.latents))
-    )
+    mean, variance = map(np.asarray, marginals_of(model, free.latents))
     return 0.5 * (mean**2 + variance - 1.0 - np.log(variance)).mean(axis=0) > _USED
+
+
+@partial(jax.jit, static_argnames="model")
+def _log_prior(model: Model, free: Free) -> Array:
+    return model.hyperprior.of_numbers(model.kernel, free)
 
 
 def _counted(model: Model, free: Free) -> np.ndarray:

@@ -129,8 +129,11 @@ def _candidates(
             R = axes_for_groups(moments, labels, rng)
             start = start_from_labels(problem.model, rotate(problem.model, turned, R), labels, R.T @ moments @ R)
             found = problem.try_to_beat(best, start, labels, _HELD, _FREE, _LOOSE)
+            failures += 1
             if found is None or found.corrected <= best.corrected:
-                failures += 1
-            else:
-                failures, best = 0, found
-                yield best
+                continue
+            # The same groups once more, a little further up, are no reason to go on.
+            if not np.array_equal(canonical(found.labels), canonical(best.labels)):
+                failures = 0
+            best = found
+            yield best

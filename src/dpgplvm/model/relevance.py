@@ -15,13 +15,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels.base import standard_normal_draws
 from dpgplvm.model.latents import Marginals
-from dpgplvm.model.posterior import inducing_weights, mean_at
+from dpgplvm.model.posterior import mean_at
 from dpgplvm.model.state import State
 
 
@@ -33,29 +33,28 @@ class Relevance(NamedTuple):
     predicted: Float[Array, " D"]  # the predicted variance itself, in the model's units
 
 
-def relevance(
-    model: Model, state: State, Y: Float[Array, "N D"], n_draws: int = 2**14, block: int | None = None
-) -> Relevance:
-    """Relevance of every latent for every column, from quasi-random latent points (to about a hundredth)."""
-    weights = inducing_weights(model, state, Y, block)
+def relevance(model: Model, state: State, weights: Float[Array, "T M D"], n_draws: int = 2**14) -> Relevance:
+    """Relevance of every latent for every column, from quasi-random latent points (to about a hundredth); `weights` are
+    those of the columns' mean functions (`inducing_weights`)."""
     centre, spread = spread_of_latents(model.latent_prior.marginals(state.free.latents))
     n_latents = centre.shape[0]
-    standard = standard_normal_draws(n_draws, 2 * n_latents)
+    standard = jnp.asarray(standard_normal_draws(n_draws, 2 * n_latents))
     here, other = centre + spread * standard[:, :n_latents], centre + spread * standard[:, n_latents:]
     f = mean_at(model, state, weights, here)
     predicted = f.var(axis=0)
     # A column that is all noise has no predicted variance to share out.
     variance = jnp.where(predicted > 1e-12, predicted, jnp.inf)
-    total, linear = [], []
-    for q in range(n_latents):
+
+    def of_latent(q) -> tuple[Array, Array]:
         moved = mean_at(model, state, weights, here.at[:, q].set(other[:, q]))
-        total.append(0.5 * ((f - moved) ** 2).mean(axis=0) / variance)
-        slope = (f - f.mean(axis=0)).T @ standard[:, q] / n_draws
-        linear.append(slope**2 / (np.mean(standard[:, q] ** 2) * variance))
-    linear_share = jnp.stack(linear, axis=1)
+        along = standard[:, q]
+        slope = (f - f.mean(axis=0)).T @ along / n_draws
+        return 0.5 * ((f - moved) ** 2).mean(axis=0) / variance, slope**2 / ((along**2).mean() * variance)
+
+    total, linear = (shares.T for shares in lax.map(of_latent, jnp.arange(n_latents)))
     # Sampling error can put a linear effect above the total one, or that above the whole.
-    total_share = jnp.minimum(jnp.stack(total, axis=1), 1.0)
-    return Relevance(total_share, jnp.minimum(linear_share, total_share), predicted)
+    total = jnp.minimum(total, 1.0)
+    return Relevance(total, jnp.minimum(linear, total), predicted)
 
 
 def spread_of_latents(marginals: Marginals) -> tuple[Float[Array, " Q"], Float[Array, " Q"]]:

@@ -1,0 +1,43 @@
+"""Functions of the model, each compiled once for everything that calls it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from dpgplvm.model.bound import Model
+from dpgplvm.model.latents import LatentParameters, Marginals
+from dpgplvm.model.posterior import inducing_weights
+from dpgplvm.model.state import State
+
+# Groups have threads of their own; XLA's, inside of one group, cost more than they gain at every size measured.
+ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
+# What is small runs as fast when it is compiled in half the time.
+SMALL = ONE_THREAD | {"xla_backend_optimization_level": 0}
+_BLOCK_BYTES = 32 * 2**20
+
+
+def rows_per_block(n_rows: int, n_columns: int, n_inducing: int) -> int | None:
+    """How many rows at a time keep the memory small; None for all of them."""
+    bytes_per_row = 8 * (n_inducing * (n_inducing + 1) // 2 + n_inducing + n_columns)
+    block = max(1, _BLOCK_BYTES // bytes_per_row)
+    return None if n_rows <= block else block
+
+
+@partial(jax.jit, static_argnames="model", compiler_options=SMALL)
+def marginals_of(model: Model, latents: LatentParameters) -> Marginals:
+    """Mean and variance of every latent coordinate of every row."""
+    return model.latent_prior.marginals(latents)
+
+
+def weights_of(model: Model, state: State, Y: np.ndarray) -> Float[Array, "T M D"]:
+    """What the mean functions of all columns are made of."""
+    return _weights(model, state, Y, rows_per_block(Y.shape[0], Y.shape[1], state.free.inducing.shape[0]))
+
+
+@partial(jax.jit, static_argnames=("model", "block"), compiler_options=ONE_THREAD)
+def _weights(model: Model, state: State, Y: Array, block: int | None) -> Array:
+    return inducing_weights(model, state, Y, block)
