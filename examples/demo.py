@@ -9,7 +9,9 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics.cluster import contingency_matrix
 
 from dpgplvm import DPGPLVM
 from dpgplvm.datasets import Views, make_views
@@ -24,12 +26,22 @@ def simulate() -> Views:
     return table._replace(Y=table.Y[:, order], groups=table.groups[order])
 
 
+def colours_of(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """The number of the true group that each group found has most columns in common with; others follow."""
+    together = contingency_matrix(found, truth)
+    rows, columns = linear_sum_assignment(-together)
+    colours = np.arange(len(together)) + together.shape[1]
+    colours[rows] = columns
+    return colours
+
+
 def draw(model: DPGPLVM, table: Views) -> Path:
+    colours = colours_of(model.groups_, table.groups)
     order = np.lexsort((table.groups, model.groups_))
     used = model.relevance_.max(axis=0) > 0.05
     figure, (truth, heard, path) = plt.subplots(1, 3, figsize=(11, 5), width_ratios=[0.5, 2, 3], layout="constrained")
-    pair = np.stack([table.groups, model.groups_], axis=1)[order]
-    truth.imshow(pair, aspect="auto", cmap="Set2", interpolation="none")
+    pair = np.stack([table.groups, colours[model.groups_]], axis=1)[order]
+    truth.imshow(plt.cm.Set2(pair), aspect="auto", interpolation="none")
     truth.set_xticks([0, 1], ["true", "found"], rotation=45)
     truth.set_ylabel("columns, sorted by the group found")
     truth.set_yticks([])
@@ -42,7 +54,9 @@ def draw(model: DPGPLVM, table: Views) -> Path:
     figure.colorbar(image, ax=heard, label="share of its predicted variance", shrink=0.8)
     for k in range(model.n_groups_):
         mean_square = model.relevance_[model.groups_ == k].mean(axis=0)[used]
-        path.bar(np.arange(used.sum()) + 0.25 * k, mean_square, width=0.22, color=plt.cm.Set2(k), label=f"group {k}")
+        path.bar(
+            np.arange(used.sum()) + 0.25 * k, mean_square, width=0.22, color=plt.cm.Set2(colours[k]), label=f"group {k}"
+        )
     path.set_xticks(np.arange(used.sum()) + 0.25, [str(q) for q in np.flatnonzero(used)])
     path.set_xlabel("latent")
     path.set_ylabel("mean share of predicted variance")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 
 from dpgplvm import DPGPLVM
 
@@ -24,7 +25,7 @@ RECORDINGS = ("cmu07_walk_angles", "dog_walk", "cmu_duo_sync_walk", "osu_run1")
 
 class Recording(NamedTuple):
     name: str
-    Y: np.ndarray
+    Y: pd.DataFrame
     part_of: np.ndarray  # [D]
     parts: list[str]
     trial_of: np.ndarray  # [N]
@@ -39,7 +40,7 @@ def read(path: Path) -> Recording:
             part_of = file["groups"] * len(parts) + part_of
             parts = [f"{part}, {person}" for person in people for part in parts]
         trials = file["row_trial"] if "row_trial" in file.files else np.zeros(len(file["Y"]), dtype=int)
-        return Recording(path.stem, file["Y"], part_of, parts, trials)
+        return Recording(path.stem, pd.DataFrame(file["Y"], columns=file["columns"]), part_of, parts, trials)
 
 
 def heard_by_part(model: DPGPLVM, recording: Recording) -> np.ndarray:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 from dpgplvm import DPGPLVM
 from dpgplvm.datasets import make_views
-from dpgplvm.inference.axes import gradient_moments, rotate, sparse_axes
+from dpgplvm.inference.axes import _rounds, gradient_moments, rotate, sparse_axes
 from dpgplvm.inference.grouping import Problem, start_from_labels
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.start import from_principal_components
@@ -60,6 +64,15 @@ def test_groups_not_in_play_cost_nothing_and_change_nothing(float64, toy):
     assert Objective(Model(RBF()), Y, n_in_play=2).evaluate(moved).value == alone.value
     assert (np.asarray(alone.state.phi)[:, 2:] == 0).all()
     assert (np.asarray(alone.gradient.log_noise_precision)[2:] == 0).all()
+
+
+@given(st.integers(1, 13))
+def test_every_two_axes_meet_once_and_none_is_in_two_planes_at_a_time(n_axes):
+    rounds = _rounds(n_axes)
+    for first, second in rounds:
+        assert len({*first, *second}) == 2 * len(first)
+    met = sorted(tuple(sorted(pair)) for one in rounds for pair in zip(*one, strict=True))
+    assert met == list(combinations(range(n_axes), 2))
 
 
 @pytest.mark.parametrize("seed", range(3))

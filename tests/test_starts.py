@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from types import SimpleNamespace
 
@@ -114,6 +115,25 @@ def test_ctrl_c_in_a_later_start_keeps_the_ones_before(interrupted, three, at):
     assert 1 <= len(model.starts_) <= 2
     assert_same_starts(model.starts_[:1], three.starts_[:1])
     assert model.corrected_bound_ >= three.starts_[0].corrected
+
+
+@pytest.mark.filterwarnings("ignore::dpgplvm.advice.FitWarning")
+@pytest.mark.parametrize("at", [1, 20])
+def test_ctrl_c_while_kernels_are_compared_keeps_the_first(monkeypatch, table, at):
+    evaluate, calls = Objective.evaluate, []
+
+    def interrupting(self, free):
+        if threading.current_thread() is threading.main_thread():
+            calls.append(free)
+            if len(calls) == at + 1:
+                raise KeyboardInterrupt
+        return evaluate(self, free)
+
+    monkeypatch.setattr(Objective, "evaluate", interrupting)
+    model = several(kernel="auto", n_starts=1).fit(table)
+    assert model.outcome_ is Outcome.INTERRUPTED
+    assert model.kernel_ == "rbf"
+    assert model.n_groups_ == 1
 
 
 def start_with(*groups, corrected=0.0):

@@ -410,7 +410,7 @@ class DPGPLVM(_LatentModel):
         bound="grouped",
         optimiser="lbfgs",
         max_iter=1000,
-        tol=1e-8,
+        tol=3e-8,
         standardise=True,
         jitter=1e-6,
         random_state=None,

@@ -77,7 +77,7 @@ def trees(moments: np.ndarray) -> list[np.ndarray]:
     directions = column_profiles(moments)
     shares = directions**2
     supports = shares / (shares + _HEARD_AT_ALL)
-    return [linkage(directions, "ward"), linkage(supports, "ward"), linkage(directions, "average")]
+    return [linkage(directions, "ward"), linkage(supports, "ward")]
 
 
 def canonical(labels: np.ndarray) -> np.ndarray:

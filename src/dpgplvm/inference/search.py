@@ -24,7 +24,6 @@ from dpgplvm.inference.start import from_principal_components
 from dpgplvm.model.state import Free
 
 _CLUSTER_COUNTS = (2, 3, 4, 6, 8, 12, 16)
-_FAILURES_IN_A_ROW = 2
 _MOST_MOVES = 60
 # Iterations of the first stage, of one group with noise of columns, and of a candidate held in its groups and then not.
 _NOISE_HELD, _NOISE_FREE, _ONE_GROUP, _HELD, _FREE, _LOOSE = 60, 100, 60, 40, 25, 1e-7
@@ -118,10 +117,12 @@ def _candidates(
     better than all before."""
     tried = set()
     for tree in trees(moments):
-        failures = 0
-        for k in _CLUSTER_COUNTS:
+        # Once there are groups, another idea of what is alike has to better them with as many or more, and at once.
+        fewest, failures = max(2, best.n_groups), 0
+        most_failures = 2 if best.n_groups == 1 else 1
+        for k in (k for k in _CLUSTER_COUNTS if k >= fewest):
             labels = canonical(fcluster(tree, k, "maxclust"))
-            if failures == _FAILURES_IN_A_ROW or k > min(turned.n_groups, len(labels)):
+            if failures == most_failures or k > min(turned.n_groups, len(labels)):
                 break
             if labels.tobytes() in tried:
                 continue
