@@ -39,20 +39,27 @@ def answering(records: Iterable[Record], row: Row) -> list[Record]:
     return [record for record in records if record["method"] == row.method and row.answer in record.get("answers", {})]
 
 
+def failed(records: Iterable[Record], row: Row) -> int:
+    """How many runs of this row's method failed: they count as wrong."""
+    return sum(record["method"] == row.method and "error" in record for record in records)
+
+
 def aggregate(records: Iterable[Record], row: Row) -> dict[str, float] | None:
     """One row of numbers over the seeds of a set; None where the method was not run or gives no such answer."""
+    records = list(records)
     own = answering(records, row)
     if not own:
         return None
+    n_runs = len(own) + failed(records, row)
     answers = [record["answers"][row.answer] for record in own]
 
     def mean(name: str) -> float:
         return float(np.mean([answer[name] for answer in answers]))
 
     numbers = {
-        "runs": len(own),
+        "runs": n_runs,
         "ari": mean("ari"),
-        "share_right": float(np.mean([answer["ari"] >= RIGHT for answer in answers])),
+        "share_right": sum(answer["ari"] >= RIGHT for answer in answers) / n_runs,
         "homogeneity": mean("homogeneity"),
         "completeness": mean("completeness"),
         "n_groups": mean("n_groups"),
@@ -61,7 +68,7 @@ def aggregate(records: Iterable[Record], row: Row) -> dict[str, float] | None:
     }
     if "signal_ari" in answers[0]:
         numbers["signal_ari"] = mean("signal_ari")
-        numbers["share_signal_right"] = float(np.mean([answer["signal_ari"] >= RIGHT for answer in answers]))
+        numbers["share_signal_right"] = sum(answer["signal_ari"] >= RIGHT for answer in answers) / n_runs
         numbers["noise_in_groups"] = mean("noise_in_groups")
         numbers["most_noise_groups"] = max(answer["noise_in_groups"] for answer in answers)
     return numbers

@@ -23,6 +23,7 @@ class Table(NamedTuple):
     Y: np.ndarray  # [N, D]
     groupings: dict[str, np.ndarray]  # each [D]; motion data can be described in more than one way
     noise: np.ndarray  # [D] bool, columns that listen to nothing
+    latents: np.ndarray | None = None  # [N, Q] those that a simulated table was made from
 
 
 def _simulated(**options: Any) -> Callable[[int], Views]:
@@ -79,4 +80,4 @@ def _shuffled(views: Views, seed: int) -> Table:
     """Columns in random order, so that no method profits from how ties are broken."""
     order = np.random.default_rng(seed).permutation(len(views.groups))
     deaf = np.logical_not(views.listens.any(axis=1))
-    return Table(views.Y[:, order], {"groups": views.groups[order]}, deaf[views.groups][order])
+    return Table(views.Y[:, order], {"groups": views.groups[order]}, deaf[views.groups][order], views.latents)

@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from dpgplvm import DPGPLVM
 from dpgplvm.datasets import make_views
-from dpgplvm.inference.axes import _rounds, gradient_moments, rotate, sparse_axes
+from dpgplvm.inference.axes import _rounds, rotate, sparse_axes
 from dpgplvm.inference.grouping import Problem, start_from_labels
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.start import from_principal_components
@@ -101,7 +101,7 @@ def test_gradient_moments_are_those_of_finite_differences(float64, toy, fitted):
         up, down = mean_at(model, state, weights, X + step), mean_at(model, state, weights, X - step)
         slopes.append(spread[q] * (up - down) / (2 * h))
     expected = np.einsum("qnd,rnd->dqr", slopes, slopes) / len(X)
-    np.testing.assert_allclose(gradient_moments(model, state, weights), expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(slopes(model, state, weights).moments, expected, rtol=1e-5, atol=1e-7)
 
 
 def test_rotation_keeps_the_distances_between_rows(float64, toy, fitted):
@@ -120,11 +120,11 @@ def test_the_true_grouping_beats_one_group_and_a_wrong_one(float64, toy, fitted)
     Y, groups = toy
     problem = Problem(fitted._model, Y)
     state = jax.tree.map(jnp.asarray, fitted.state_)
-    moments = problem.moments(state)
+    slopes_of_columns = problem.slopes(state)
     wrong = np.arange(len(groups)) % 2
 
     def corrected(labels):
-        start = start_from_labels(problem.model, state.free, labels, moments)
+        start = start_from_labels(problem.model, state.free, fitted.n_groups_, labels, slopes_of_columns)
         return problem.fit(start, labels, 30, 0, 1e-7).corrected
 
     assert corrected(groups) > corrected(np.zeros_like(groups))

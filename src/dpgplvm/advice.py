@@ -18,10 +18,14 @@ class FitWarning(UserWarning):
 def advise(model: Any) -> Iterator[str]:
     """Sentences about a fitted model, each with what to do."""
     if model.max_iter > 0 and model.explained_.max() < ALL_NOISE:
+        remedies = ["fewer latents (n_latents)"]
+        if hasattr(model, "n_starts"):
+            remedies.insert(0, "more starts (n_starts)")
+        if model.kernel not in ("linear", "auto"):
+            remedies.append('kernel="linear"')
         yield (
             f"everything is explained as noise: no column has more than {model.explained_.max():.0%} of its variance "
-            "predicted. Either the columns have nothing in common, or the fit is stuck: try more starts (n_starts), "
-            'fewer latents (n_latents), or kernel="linear"'
+            f"predicted. Either the columns have nothing in common, or the fit is stuck: try {' or '.join(remedies)}"
         )
     if len(model.starts_) > 1 and agreement(model.starts_) < _AGREE:
         bounds = [start.corrected for start in model.starts_]

@@ -251,8 +251,12 @@ class BayesianGPLVM(_LatentModel):
     group_probabilities_ : [D, K]
     n_groups_ : int
     profiles_, n_profiles_, profile_linkage_ : [D], int, [D - 1, 4]
-        Columns clustered by which latents they listen to, whether or not they share a group; the number is the one with
-        the largest mean silhouette (one where none exceeds 0.25), and SciPy's `dendrogram` draws the linkage.
+        Columns clustered by which latents they listen to, whether or not they share a group (Ward's linkage, which
+        SciPy's `dendrogram` draws). Their number, 20 at most, is the one with the largest mean silhouette among those
+        whose clusters are at least 0.1 apart, and one where no silhouette exceeds 0.25.
+    profile_strengths_ : [D, n_latents]
+        What was clustered: how strongly each column listens, as directions of unit length, in the axes in which columns
+        listen to as few latents as possible. These are not the axes of `latents_`.
     explained_ : [D]
         Share of a column's variance that is predicted.
     kernel_ : str

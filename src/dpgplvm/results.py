@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from dpgplvm.inference.fit import Fit
 from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.moves import Move
 from dpgplvm.inference.outcome import Outcome
-from dpgplvm.inference.profiles import profiles
+from dpgplvm.inference.profiles import canonical, profiles
 from dpgplvm.inference.starts import Start
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import NAMED_KERNELS
@@ -39,6 +38,7 @@ class Results(NamedTuple):
     profiles: np.ndarray  # [D]
     n_profiles: int
     profile_linkage: np.ndarray  # [D - 1, 4]
+    profile_strengths: np.ndarray  # [D, n_latents] how strongly each column listens, in the axes of the profiles
     relevance: np.ndarray  # [D, Q]
     linear_relevance: np.ndarray  # [D, Q]
     explained: np.ndarray  # [D]
@@ -66,7 +66,6 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     free = state.free
     marginals = marginals_of(model, free.latents)
     phi = np.asarray(state.phi)
-    model = _with_enough_jitter(model, state, Y)
     total, linear, predicted = map(np.asarray, _relevance(model, state, weights_of(model, state, Y)))
     explained = np.minimum(predicted / np.maximum(Y.var(axis=0), 1e-300), 1.0)
     used = _latents_by_relevance(total * explained[:, None])
@@ -76,7 +75,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     # With one group, latents that only a few columns listen to do not pay for themselves, and are silenced: profiles
     # show what there was before.
     before = ended.one_group if len(seen) == 1 else None
-    clustered = profiles(Problem(model, Y).moments(before or state))
+    clustered = profiles(Problem(model, Y).slopes(before or state).moments)
     return Results(
         latents=np.asarray(marginals.mean)[:, used],
         latent_variance=np.asarray(marginals.variance)[:, used],
@@ -88,6 +87,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
         profiles=clustered.labels,
         n_profiles=int(clustered.labels.max()) + 1,
         profile_linkage=clustered.tree,
+        profile_strengths=clustered.strengths,
         relevance=total[:, used],
         linear_relevance=linear[:, used],
         explained=explained,
@@ -98,7 +98,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
         },
         noise_precision=np.exp(np.asarray(free.log_noise_precision))[slice(None) if free.of_columns else seen],
         column_scale=None if free.log_scale is None else np.exp(np.asarray(free.log_scale)),
-        concentration=float(state.sticks.shape / state.sticks.rate) if model.inferred_groups else None,
+        concentration=float(state.sticks.mean_concentration) if model.inferred_groups else None,
         elbo=climb.value,
         elbo_terms=_named_terms(climb),
         corrected_bound=ended.corrected,
@@ -115,13 +115,6 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
 _relevance = partial(jax.jit, static_argnames="model")(relevance)
 
 
-def _with_enough_jitter(model: Model, state: State, Y: np.ndarray) -> Model:
-    """The bound may have needed more jitter than the model's own; so does what is read off it."""
-    while not np.isfinite(weights_of(model, state, Y)).all() and model.jitter <= 1e-2:
-        model = replace(model, jitter=10.0 * model.jitter)
-    return model
-
-
 def _latents_by_relevance(heard: np.ndarray) -> np.ndarray:
     """Latents that move some column, those that move most of the table first; one at least."""
     order = np.argsort(-heard.sum(axis=0), kind="stable")
@@ -130,10 +123,10 @@ def _latents_by_relevance(heard: np.ndarray) -> np.ndarray:
 
 
 def _groups_by_size(phi: np.ndarray) -> np.ndarray:
-    """Groups that some column belongs to more than to any other, most columns first."""
-    counts = np.bincount(phi.argmax(axis=1), minlength=phi.shape[1])
-    order = np.argsort(-counts, kind="stable")
-    return order[counts[order] > 0]
+    """Groups that some column belongs to more than to any other, most columns first, ties by their first column."""
+    labels = phi.argmax(axis=1)
+    rank = canonical(labels)
+    return np.array([labels[rank == k][0] for k in range(rank.max() + 1)])
 
 
 def _named_terms(climb: Climb) -> dict[str, float]:

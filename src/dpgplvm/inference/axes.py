@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,18 +28,36 @@ _COARSE = np.pi / 32
 _GRIDS = (_COARSE * np.arange(16), _COARSE / 6 * np.arange(-6, 7), _COARSE / 36 * np.arange(-6, 7))
 
 
+class Slopes(NamedTuple):
+    """How the columns' mean functions change along the latents, in units of the latents' spread."""
+
+    moments: np.ndarray  # [D, Q, Q] second moments of the gradients over the rows, G_d
+    predicted: np.ndarray  # [D] variances of the functions themselves
+
+    def along(self, R: np.ndarray) -> Slopes:
+        """The same in other axes."""
+        return Slopes(R.T @ self.moments @ R, self.predicted)
+
+
+def slopes(model: Model, state: State, weights: Float[Array, "T M D"]) -> Slopes:
+    """The slopes of all columns; `weights` are those of their mean functions."""
+    return Slopes(*map(np.asarray, _slopes(model, state, weights)))
+
+
 @partial(jax.jit, static_argnames="model")
-def gradient_moments(model: Model, state: State, weights: Float[Array, "T M D"]) -> Float[Array, "D Q Q"]:
-    """Second moments over the rows of the gradient of every column's mean function, in units of the latents' spread."""
+def _slopes(
+    model: Model, state: State, weights: Float[Array, "T M D"]
+) -> tuple[Float[Array, "D Q Q"], Float[Array, " D"]]:
     marginals = model.latent_prior.marginals(state.free.latents)
     _, spread = spread_of_latents(marginals)
 
     def along(direction):
         tangent = jnp.broadcast_to(direction * spread, marginals.mean.shape)
-        return jax.jvp(lambda X: mean_at(model, state, weights, X), (marginals.mean,), (tangent,))[1]
+        return jax.jvp(lambda X: mean_at(model, state, weights, X), (marginals.mean,), (tangent,))
 
-    slopes = jax.lax.map(along, jnp.eye(spread.shape[0]))  # [Q, N, D]
-    return jnp.einsum("qnd,rnd->dqr", slopes, slopes) / marginals.mean.shape[0]
+    values, gradients = jax.lax.map(along, jnp.eye(spread.shape[0]))  # [Q, N, D]
+    moments = jnp.einsum("qnd,rnd->dqr", gradients, gradients) / marginals.mean.shape[0]
+    return moments, values[0].var(axis=0)
 
 
 def axes_for_groups(moments: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -154,7 +154,8 @@ def _stretch(objective: Climbable, pack: _Packing, at: np.ndarray, slope: np.nda
 
 
 def _ended(best: Evaluation, outcome: Outcome, history: list[float]) -> Climb:
-    return Climb(jax.tree.map(np.asarray, best.state), best.terms, best.value, outcome, len(history) - 1, history)
+    state, terms = jax.tree.map(np.asarray, (best.state, best.terms))
+    return Climb(state, terms, best.value, outcome, len(history) - 1, history)
 
 
 class _Packing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -18,6 +19,7 @@ ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
 # What is small runs as fast when it is compiled in half the time.
 SMALL = ONE_THREAD | {"xla_backend_optimization_level": 0}
 _BLOCK_BYTES = 32 * 2**20
+LARGEST_JITTER = 1e-2
 
 
 def rows_per_block(n_rows: int, n_columns: int, n_inducing: int) -> int | None:
@@ -34,8 +36,13 @@ def marginals_of(model: Model, latents: LatentParameters) -> Marginals:
 
 
 def weights_of(model: Model, state: State, Y: np.ndarray) -> Float[Array, "T M D"]:
-    """What the mean functions of all columns are made of."""
-    return _weights(model, state, Y, rows_per_block(Y.shape[0], Y.shape[1], state.free.inducing.shape[0]))
+    """What the mean functions of all columns are made of, with as much jitter as it takes."""
+    block = rows_per_block(Y.shape[0], Y.shape[1], state.free.inducing.shape[0])
+    weights = _weights(model, state, Y, block)
+    while not np.isfinite(weights).all() and 10.0 * model.jitter <= LARGEST_JITTER:
+        model = replace(model, jitter=10.0 * model.jitter)
+        weights = _weights(model, state, Y, block)
+    return weights
 
 
 @partial(jax.jit, static_argnames=("model", "block"), compiler_options=ONE_THREAD)

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
-from dpgplvm.inference.axes import gradient_moments
+from dpgplvm.inference.axes import Slopes, slopes
 from dpgplvm.inference.climb import Climb, climb
 from dpgplvm.inference.compiled import weights_of
 from dpgplvm.inference.objective import Objective
@@ -45,7 +46,11 @@ class _Watch:
 
 
 class Interrupted(Exception):
-    """Ends a search; what it had reached is kept by whoever runs it."""
+    """Ends a search; whoever runs it keeps the best of what was reached before and of where this climb was."""
+
+    def __init__(self, reached: Climb) -> None:
+        super().__init__(reached)
+        self.reached = reached
 
 
 class Grouping(NamedTuple):
@@ -119,18 +124,18 @@ class Problem(NamedTuple):
         free = reordered(ended.state.free, order)
         tidy = Objective(self.model, self.Y, n_in_play=n_groups).evaluate(free)
         state = jax.tree.map(np.asarray, tidy.state)
-        ended = ended._replace(state=state, terms=tidy.terms, value=tidy.value)
+        ended = ended._replace(state=state, terms=jax.tree.map(np.asarray, tidy.terms), value=tidy.value)
         corrected = corrected_bound(self.model, self.Y, tidy, n_groups)
         return Grouping(ended, corrected, n_groups, np.asarray(tidy.bounds))
 
-    def moments(self, state: State) -> np.ndarray:
-        """[D, Q, Q] second moments of the gradients of the columns' mean functions."""
-        return np.asarray(gradient_moments(self.model, state, weights_of(self.model, state, self.Y)))
+    def slopes(self, state: State) -> Slopes:
+        """How the columns' mean functions change along the latents."""
+        return slopes(self.model, state, weights_of(self.model, state, self.Y))
 
 
 def _unless_interrupted(ended: Climb) -> Climb:
     if ended.outcome is Outcome.INTERRUPTED:
-        raise Interrupted
+        raise Interrupted(ended)
     return ended
 
 
@@ -142,23 +147,25 @@ def reordered(free: Free, order: np.ndarray) -> Free:
     return replace(free, log_theta=log_theta, log_noise_precision=jnp.asarray(log_noise_precision))
 
 
-def start_from_labels(model: Model, free: Free, labels: np.ndarray, moments: np.ndarray) -> Free:
+def start_from_labels(model: Model, free: Free, n_groups: int, labels: np.ndarray, slopes: Slopes) -> Free:
     """A start for a grouping: every group listens as its columns do on average; spare groups as all columns do.
 
     A unit-variance RBF process with ARD weight gamma has gradients of mean square gamma, so the mean square gradients
-    of a group's columns, in units of their predicted variance, are its weights.
+    of a group's columns, in units of their predicted variance, are its weights. What else a group has is the average of
+    the first `n_groups`, which are those in use so far.
     """
-    listens = np.diagonal(moments, axis1=1, axis2=2)
+    listens = np.diagonal(slopes.moments, axis1=1, axis2=2)
     truncation = free.n_groups
     members = [labels == t if t <= labels.max() else np.ones(len(labels), dtype=bool) for t in range(truncation)]
-    weights = np.log([np.clip(listens[own].mean(axis=0), 1e-3, 10.0) for own in members])
+    shares = [listens[own].sum(axis=0) / max(slopes.predicted[own].sum(), 1e-300) for own in members]
+    weights = np.log(np.clip(shares, 1e-3, 10.0))
+
+    def average(values: Array) -> Array:
+        return jnp.full_like(values, np.asarray(values)[:n_groups].mean())
+
     log_theta = {
-        name: jnp.asarray(weights)
-        if parameter.role == "relevance"
-        else jnp.full_like(free.log_theta[name], np.asarray(free.log_theta[name])[: labels.max() + 1].mean())
+        name: jnp.asarray(weights) if parameter.role == "relevance" else average(free.log_theta[name])
         for name, parameter in model.kernel.parameters.items()
     }
-    noise = np.asarray(free.log_noise_precision)
-    if not free.of_columns:
-        noise = np.full(truncation, noise[: labels.max() + 1].mean())
+    noise = free.log_noise_precision if free.of_columns else average(free.log_noise_precision)
     return replace(free, log_theta=log_theta, log_noise_precision=jnp.asarray(noise))

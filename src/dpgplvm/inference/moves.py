@@ -56,9 +56,9 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
         # At rest first: a move must not get the credit for iterations that its origin had not made yet.
         best = _at_rest(problem, best)
         yield best
-        moments = problem.moments(best.climb.state)
+        slopes = problem.slopes(best.climb.state)
         tried = {canonical(best.labels).tobytes()}
-        for proposal in _proposals(problem, best, moments):
+        for proposal in _proposals(problem, best, slopes.moments):
             labels, start = canonical(proposal.labels), proposal.start
             if len(log) >= max_moves:
                 break
@@ -66,7 +66,7 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
                 if labels.tobytes() in tried:
                     continue
                 tried.add(labels.tobytes())
-                start = start_from_labels(problem.model, best.free, labels, moments)
+                start = start_from_labels(problem.model, best.free, best.n_groups, labels, slopes)
             found = problem.try_to_beat(best, start, labels, _HELD, _FREE, _TOLERANCE)
             if found is None:
                 log.append(Move(proposal.kind, best.n_groups, int(labels.max()) + 1, best.corrected, None, False))

@@ -22,14 +22,13 @@ import joblib
 import numpy as np
 from jaxtyping import Array
 
-from dpgplvm.inference.compiled import ONE_THREAD, SMALL, marginals_of, rows_per_block
+from dpgplvm.inference.compiled import LARGEST_JITTER, ONE_THREAD, SMALL, marginals_of, rows_per_block
 from dpgplvm.model import sticks as dp
 from dpgplvm.model.bound import Model, Terms, group_bounds, other_terms
 from dpgplvm.model.latents import Marginals
 from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError, double_precision
 
-_LARGEST_JITTER = 1e-2
 # Weights that changed by less than this leave the gradient as it is, to eight digits; the value is exact in any case.
 _SAME_WEIGHT = 1e-8
 # The bound of a column under a group that it may not use: no weight at all, and no NaN.
@@ -148,10 +147,10 @@ def _with_enough_jitter(model, own, inducing, marginals, Y, weights, block) -> t
         if np.isfinite(bounds).all():
             return bounds, adjoint
         jitter *= 10.0
-        if jitter > _LARGEST_JITTER:
+        if jitter > LARGEST_JITTER:
             raise NumericalError(
-                f"the covariance of the inducing points is not positive definite, even with {_LARGEST_JITTER:g} of its "
-                "diagonal added: scale the columns, or use fewer inducing points (n_inducing)"
+                f"the bound is not a number, even with {LARGEST_JITTER:g} of the diagonal of the inducing points' "
+                "covariance added: scale the columns, or use fewer inducing points (n_inducing)"
             )
 
 

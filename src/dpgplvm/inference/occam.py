@@ -10,6 +10,7 @@ many in every grouping, and stay at their mode.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -34,11 +35,13 @@ def corrected_bound(model: Model, Y: np.ndarray, here: Evaluation, n_in_play: in
     log_prior = np.asarray(_log_prior(model, free))
     counted = _counted(model, free)
     curvatures = group_curvatures(model, Y, here, n_in_play)[:, counted][:, :, counted]
-    # Never flatter than the prior alone: away from a mode the likelihood can curve the wrong way.
+    # Never flatter than half the widest prior: away from a mode the likelihood can curve the wrong way.
     hyperprior = model.hyperprior
     flattest = 0.5 / max(hyperprior.relevance, hyperprior.scale, hyperprior.noise) ** 2
     log_determinants = np.log(np.maximum(np.linalg.eigvalsh(curvatures), flattest)).sum(axis=1)
-    evidence = log_prior[:, counted].sum(axis=1) + 0.5 * counted.sum() * np.log(2.0 * np.pi) - 0.5 * log_determinants
+    # Laplace in log space wants the density of the logs, whichever of the two the bound itself has.
+    of_logs = np.asarray(_log_prior(replace(model, hyperprior=replace(hyperprior, density="log")), free))
+    evidence = of_logs[:, counted].sum(axis=1) + 0.5 * counted.sum() * np.log(2.0 * np.pi) - 0.5 * log_determinants
     return float(here.value - log_prior[:n_in_play].sum() + evidence[occupied].sum())
 
 

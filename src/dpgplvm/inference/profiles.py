@@ -30,6 +30,7 @@ class Profiles(NamedTuple):
 
     labels: np.ndarray  # [D], 0 for the largest
     tree: np.ndarray  # [D - 1, 4], a SciPy linkage (Ward)
+    strengths: np.ndarray  # [D, Q] what was clustered: directions of unit length, in the sparsest axes
     silhouettes: dict[int, float]  # of every number of clusters that was tried
 
 
@@ -40,7 +41,7 @@ def profiles(moments: np.ndarray) -> Profiles:
     strengths = column_profiles(rotated(moments))
     n_columns = len(strengths)
     if n_columns == 1:
-        return Profiles(np.zeros(1, dtype=int), np.zeros((0, 4)), {})
+        return Profiles(np.zeros(1, dtype=int), np.zeros((0, 4)), strengths, {})
     tree = linkage(strengths, "ward")
     distances = squareform(pdist(strengths))
     silhouettes = {}
@@ -51,7 +52,7 @@ def profiles(moments: np.ndarray) -> Profiles:
     best = max(silhouettes, key=lambda k: silhouettes[k], default=1)
     if silhouettes.get(best, 0.0) < _SUBSTANTIAL:
         best = 1
-    return Profiles(canonical(fcluster(tree, best, "maxclust")), tree, silhouettes)
+    return Profiles(canonical(fcluster(tree, best, "maxclust")), tree, strengths, silhouettes)
 
 
 def _apart(strengths: np.ndarray, labels: np.ndarray) -> float:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.cluster.hierarchy import fcluster
 
-from dpgplvm.inference.axes import axes_for_groups, rotate, sparse_axes
+from dpgplvm.inference.axes import Slopes, axes_for_groups, rotate, sparse_axes
 from dpgplvm.inference.climb import Callback, Climb, climb
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem, start_from_labels
 from dpgplvm.inference.moves import Move, improve
@@ -22,6 +22,7 @@ from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical, trees
 from dpgplvm.inference.start import from_principal_components
 from dpgplvm.model.state import Free
+from dpgplvm.numerics import NumericalError
 
 _CLUSTER_COUNTS = (2, 3, 4, 6, 8, 12, 16)
 _MOST_MOVES = 60
@@ -44,49 +45,61 @@ def search(problem: Problem, options: Options, rng: np.random.Generator, single:
     best grouping so far."""
     moves: list[Move] = []
     best: Grouping | None = None
-    one_group: Grouping | None = None
-    stages = _stages(problem, options, rng, single, moves)
-    while True:
-        try:
-            reached = next(stages)
-        except StopIteration:
-            break
-        except (Interrupted, KeyboardInterrupt):
-            if best is None or one_group is None:
-                raise KeyboardInterrupt from None
-            return Found(best._replace(climb=best.climb._replace(outcome=Outcome.INTERRUPTED)), moves, one_group)
-        best, one_group = reached, one_group or reached
+    before: Grouping | None = None
+    try:
+        for reached in _stages(problem, options, rng, single, moves):
+            best, before = reached, before or reached
+    except (Interrupted, KeyboardInterrupt) as stopped:
+        last = stopped.reached if isinstance(stopped, Interrupted) else single if best is None else None
+        left = [one for one in (best, last and problem.judge(last)) if one is not None]
+        if not left:
+            raise KeyboardInterrupt from None
+        best = max(left, key=lambda one: one.corrected)
+        best = best._replace(climb=best.climb._replace(outcome=Outcome.INTERRUPTED))
     assert best is not None
-    assert one_group is not None
-    return Found(best, moves, one_group)
+    return Found(best, moves, before or best)
 
 
 def _stages(
     problem: Problem, options: Options, rng: np.random.Generator, single: Climb | None, moves: list[Move]
 ) -> Iterator[Grouping]:
     """The stages of a search; yields the best grouping so far whenever there is a better one, and at the end."""
-    model, Y = problem.model, problem.Y
     if single is None:
         single = one_group(problem, options, rng, scattered=True)
     if single.outcome is Outcome.INTERRUPTED:
-        yield problem.judge(single)
-        raise Interrupted
-    if options.noise == "column":
-        best = problem.fit(single.state.free, np.zeros(Y.shape[1], dtype=int), 0, _ONE_GROUP, _LOOSE)
-    else:
-        best = problem.judge(single)
+        raise Interrupted(single)
+    best = _with_noise_of_columns(problem, single) if options.noise == "column" else problem.judge(single)
     yield best
 
     if options.n_groups > 1:
-        moments = problem.moments(single.state)
-        R = sparse_axes(moments, rng)
-        for candidate in _candidates(problem, best, rotate(model, single.state.free, R), R.T @ moments @ R, rng):
+        slopes = problem.slopes(single.state)
+        R = sparse_axes(slopes.moments, rng)
+        turned = rotate(problem.model, single.state.free, R)
+        for candidate in _candidates(problem, best, turned, slopes.along(R), rng):
             best = candidate
             yield best
         for better in improve(problem, best, _MOST_MOVES, moves):
             best = better
             yield best
-    yield problem.fit(best.free, best.labels, 0, options.max_iter, options.tol)
+    yield _to_the_end(problem, best, options, len(moves) >= _MOST_MOVES)
+
+
+def _with_noise_of_columns(problem: Problem, single: Climb) -> Grouping:
+    try:
+        return problem.fit(single.state.free, np.zeros(problem.Y.shape[1], dtype=int), 0, _ONE_GROUP, _LOOSE)
+    except NumericalError:
+        return problem.judge(single)
+
+
+def _to_the_end(problem: Problem, best: Grouping, options: Options, moves_spent: bool) -> Grouping:
+    """The last climb; it has not converged if there were moves left to try."""
+    try:
+        last = problem.fit(best.free, best.labels, 0, options.max_iter, options.tol)
+    except NumericalError:
+        return best._replace(climb=best.climb._replace(outcome=Outcome.NUMERICAL_TROUBLE))
+    if moves_spent and last.climb.outcome is Outcome.CONVERGED:
+        last = last._replace(climb=last.climb._replace(outcome=Outcome.BUDGET_SPENT))
+    return last
 
 
 def one_group(
@@ -107,16 +120,19 @@ def one_group(
     warm = climb(objective, free, _NOISE_HELD, _LOOSE, hold={"log_noise_precision"}, tie=tie, callback=callback)
     if warm.outcome is Outcome.INTERRUPTED:
         return warm
-    return climb(objective, warm.state.free, _NOISE_FREE, _LOOSE, tie=tie, callback=callback)
+    try:
+        return climb(objective, warm.state.free, _NOISE_FREE, _LOOSE, tie=tie, callback=callback)
+    except KeyboardInterrupt:  # before it had gone anywhere
+        return warm._replace(outcome=Outcome.INTERRUPTED)
 
 
 def _candidates(
-    problem: Problem, best: Grouping, turned: Free, moments: np.ndarray, rng: np.random.Generator
+    problem: Problem, best: Grouping, turned: Free, slopes: Slopes, rng: np.random.Generator
 ) -> Iterator[Grouping]:
     """Clusters of the columns by which latents they listen to, ever more of them while that helps; yields what is
     better than all before."""
     tried = set()
-    for tree in trees(moments):
+    for tree in trees(slopes.moments):
         # Once there are groups, another idea of what is alike has to better them with as many or more, and at once.
         fewest, failures = max(2, best.n_groups), 0
         most_failures = 2 if best.n_groups == 1 else 1
@@ -127,8 +143,8 @@ def _candidates(
             if labels.tobytes() in tried:
                 continue
             tried.add(labels.tobytes())
-            R = axes_for_groups(moments, labels, rng)
-            start = start_from_labels(problem.model, rotate(problem.model, turned, R), labels, R.T @ moments @ R)
+            R = axes_for_groups(slopes.moments, labels, rng)
+            start = start_from_labels(problem.model, rotate(problem.model, turned, R), 1, labels, slopes.along(R))
             found = problem.try_to_beat(best, start, labels, _HELD, _FREE, _LOOSE)
             failures += 1
             if found is None or found.corrected <= best.corrected:

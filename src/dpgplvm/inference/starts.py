@@ -12,14 +12,14 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.metrics import adjusted_rand_score
 
-from dpgplvm.inference.climb import Climb
+from dpgplvm.inference.climb import Callback, Climb
 from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
 from dpgplvm.inference.search import Found, one_group, search
 from dpgplvm.model.bound import Model
-from dpgplvm.numerics import computing, double_precision
+from dpgplvm.numerics import NumericalError, computing, double_precision
 
 
 class Start(NamedTuple):
@@ -49,33 +49,61 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
     """
     problem, single = choose_kernel(model, Y, options, rng.spawn(1)[0])
     seeds = rng.spawn(options.n_starts)
-    singles = [single] + [None] * (options.n_starts - 1)
-    found: list[tuple[int, Found]] = []
-    if options.n_jobs in (None, 1) or options.n_starts == 1:
-        for number, (seed, start) in enumerate(zip(seeds, singles, strict=True)):
-            try:
-                found.append((number, search(problem, options, seed, start)))
-            except KeyboardInterrupt:
-                if not found:
-                    raise
-                break
-            if found[-1][1].best.climb.outcome is Outcome.INTERRUPTED:
-                break
-    else:
-        jobs = (
-            delayed(_in_a_worker)(problem, options, seed, start, number)
-            for number, (seed, start) in enumerate(zip(seeds, singles, strict=True))
-        )
+    if single.outcome is Outcome.INTERRUPTED:
+        seeds = seeds[:1]
+    run = _one_after_the_other if options.n_jobs in (None, 1) or len(seeds) == 1 else _in_processes
+    found, interrupted = run(problem, options, seeds, single)
+    # Starts that were cut off say little about how far starts agree.
+    compared = [one for one in found if one.best.climb.outcome is not Outcome.INTERRUPTED] or found
+    together = np.mean([one.best.climb.state.phi @ one.best.climb.state.phi.T for one in compared], axis=0)
+    best = max(found, key=lambda one: one.best.corrected)
+    if interrupted:
+        best = best._replace(best=best.best._replace(climb=best.best.climb._replace(outcome=Outcome.INTERRUPTED)))
+    return Searched(problem.model, best, [_start(one) for one in compared], together)
+
+
+def _one_after_the_other(
+    problem: Problem, options: Options, seeds: list[np.random.Generator], single: Climb
+) -> tuple[list[Found], bool]:
+    """What the starts found, those that failed left out, and whether Ctrl-C ended them."""
+    found: list[Found] = []
+    failure: NumericalError | None = None
+    for number, seed in enumerate(seeds):
         try:
-            found.extend(Parallel(options.n_jobs, return_as="generator_unordered")(jobs))
+            found.append(search(problem, options, seed, None if number else single))
+        except NumericalError as error:
+            failure = error
         except KeyboardInterrupt:
             if not found:
                 raise
-    found.sort(key=lambda numbered: numbered[0])
-    every = [one for _, one in found]
-    best = max(every, key=lambda one: one.best.corrected)
-    together = np.mean([one.best.climb.state.phi @ one.best.climb.state.phi.T for one in every], axis=0)
-    return Searched(problem.model, best, [_start(one) for one in every], together)
+            return found, True
+        if found and found[-1].best.climb.outcome is Outcome.INTERRUPTED:
+            return found, True
+    if failure and not found:
+        raise failure
+    return found, False
+
+
+def _in_processes(
+    problem: Problem, options: Options, seeds: list[np.random.Generator], single: Climb
+) -> tuple[list[Found], bool]:
+    """The same, side by side."""
+    jobs = (
+        delayed(_in_a_worker)(number, problem, options, seed, None if number else single)
+        for number, seed in enumerate(seeds)
+    )
+    ended: dict[int, Found | NumericalError] = {}
+    interrupted = False
+    try:
+        ended.update(Parallel(options.n_jobs, return_as="generator_unordered")(jobs))
+    except KeyboardInterrupt:
+        interrupted = True
+    found = [one for _, one in sorted(ended.items()) if isinstance(one, Found)]
+    if interrupted and not found:
+        found = [search(problem, options, seeds[0], single._replace(outcome=Outcome.INTERRUPTED))]
+    if not found:
+        raise next(one for one in ended.values() if isinstance(one, NumericalError))
+    return found, interrupted
 
 
 def agreement(starts: list[Start]) -> float:
@@ -88,45 +116,62 @@ def choose_kernel(model: Model, Y: np.ndarray, options: Options, rng: np.random.
     """The kernel whose fit of one group has the highest corrected bound, and that fit.
 
     It is chosen while the noise is common to all columns: free noise of columns can make a flexible kernel look good by
-    what it does to a few of them.
+    what it does to a few of them. After Ctrl-C it is the first that got anywhere.
     """
     problems = [Problem(replace(model, kernel=kernel), Y) for kernel in options.kernels or (model.kernel,)]
     singles = _side_by_side(problems, options, rng.spawn(len(problems)))
-    if len(singles) == 1:
-        return problems[0], singles[0]
-    judged = [problem.judge(single).corrected for problem, single in zip(problems, singles, strict=True)]
-    best = int(np.argmax(judged))
-    return problems[best], singles[best]
+    pairs = zip(problems, singles, strict=True)
+    reached = [(problem, single) for problem, single in pairs if isinstance(single, Climb)]
+    if not reached:
+        raise next(failure for failure in singles if isinstance(failure, NumericalError))
+    if len(reached) == 1:
+        return reached[0]
+    try:
+        return max(reached, key=lambda pair: pair[0].judge(pair[1]).corrected)
+    except KeyboardInterrupt:
+        problem, single = reached[0]
+        return problem, single._replace(outcome=Outcome.INTERRUPTED)
 
 
-def _side_by_side(problems: list[Problem], options: Options, seeds: list[np.random.Generator]) -> list[Climb]:
-    """The first stage with each kernel, on threads of their own: one group keeps one core busy. Only the first, as far
-    as it got, when Ctrl-C ends them."""
+def _side_by_side(
+    problems: list[Problem], options: Options, seeds: list[np.random.Generator]
+) -> list[Climb | NumericalError | None]:
+    """The first stage with each kernel, on threads of their own: one group keeps one core busy. Ctrl-C ends all of them
+    and leaves only the first, as far as it got."""
     stop = Event()
 
-    def in_background(problem: Problem, seed: np.random.Generator) -> Climb:
-        with double_precision():
-            return one_group(problem, options, seed, callback=lambda *_: stop.is_set())
+    def stage(problem: Problem, seed: np.random.Generator, callback: Callback | None = None) -> Climb | NumericalError:
+        try:
+            with double_precision():
+                return one_group(problem, options, seed, callback=callback)
+        except NumericalError as error:
+            return error
 
     with ThreadPoolExecutor(len(problems)) as threads:
-        others = [threads.submit(in_background, *own) for own in zip(problems[1:], seeds[1:], strict=True)]
+        rest = zip(problems[1:], seeds[1:], strict=True)
+        others = [threads.submit(stage, problem, seed, lambda *_: stop.is_set()) for problem, seed in rest]
+        first: Climb | NumericalError | None = None
         try:
-            first = one_group(problems[0], options, seeds[0])
-            try:
-                if first.outcome is not Outcome.INTERRUPTED:
-                    return [first, *(other.result() for other in others)]
-            except KeyboardInterrupt:
-                pass
-            return [first._replace(outcome=Outcome.INTERRUPTED)]
+            first = stage(problems[0], seeds[0])
+            if not (isinstance(first, Climb) and first.outcome is Outcome.INTERRUPTED):
+                return [first, *(other.result() for other in others)]
+        except KeyboardInterrupt:
+            if not isinstance(first, Climb):
+                raise
+            first = first._replace(outcome=Outcome.INTERRUPTED)
         finally:
             stop.set()
+        return [first, *(None for _ in others)]
 
 
 def _in_a_worker(
-    problem: Problem, options: Options, rng: np.random.Generator, single: Climb | None, number: int
-) -> tuple[int, Found]:
-    with computing():
-        return number, search(problem, options, rng, single)
+    number: int, problem: Problem, options: Options, rng: np.random.Generator, single: Climb | None
+) -> tuple[int, Found | NumericalError]:
+    try:
+        with computing():
+            return number, search(problem, options, rng, single)
+    except NumericalError as error:
+        return number, error
 
 
 def _start(found: Found) -> Start:
