@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from dpgplvm.inference.objective import Evaluation
 from dpgplvm.inference.outcome import Outcome
@@ -26,6 +26,10 @@ class Climb(NamedTuple):
     n_iterations: int
     history: list[float]  # the bound after every iteration, the start's first
 
+
+# The largest values of variables, by their names.
+Ceiling = Mapping[str, Any]
+NO_CEILING: Ceiling = {}
 
 # Called with the iteration's number and the bound; True ends the climb there.
 Callback = Callable[[int, float], bool | None]
@@ -56,15 +60,17 @@ def climb(
     tol: float = 1e-9,
     hold: Collection[str] = (),
     tie: Collection[str] = (),
+    ceiling: Ceiling = NO_CEILING,
     callback: Callback | None = None,
 ) -> Climb:
     """Raise the bound from `start` until it gains less than `tol` of its size in an iteration.
 
-    Variables named in `hold` stay as they are; arrays named in `tie` keep one value for all of their entries. Ctrl-C
-    ends the climb with the best state so far.
+    Variables named in `hold` stay as they are; arrays named in `tie` keep one value for all of their entries; none
+    that are named in `ceiling` get above it. Ctrl-C ends the climb with the best state so far.
     """
     pack = _Packing(start, hold, tie)
-    start = pack.tree(pack.vector(start))
+    highest = pack.ceiling(ceiling)
+    start = pack.tree(np.minimum(pack.vector(start), highest))
     best = objective.evaluate(start)
     if not np.isfinite(best.value):
         raise NumericalError("the bound is not finite at the start: scale the columns or give another start")
@@ -113,6 +119,7 @@ def climb(
             at_best / stretch,
             jac=True,
             method="L-BFGS-B",
+            bounds=Bounds(-np.inf, highest / stretch) if np.isfinite(highest).any() else None,
             callback=after_iteration,
             options={
                 "maxiter": max_iter,
@@ -166,11 +173,21 @@ class _Packing:
 
     def __init__(self, template: Any, hold: Collection[str], tie: Collection[str]) -> None:
         paths, self._structure = jax.tree_util.tree_flatten_with_path(template)
-        names = [{getattr(key, "name", getattr(key, "key", None)) for key in path} for path, _ in paths]
+        self._names = names = [{getattr(key, "name", getattr(key, "key", None)) for key in path} for path, _ in paths]
         self._leaves = [np.asarray(leaf) for _, leaf in paths]
         self._moved = [i for i, path in enumerate(names) if not path & set(hold)]
         self._tied = {i for i in self._moved if names[i] & set(tie)}
         self._ends = np.cumsum([1 if i in self._tied else self._leaves[i].size for i in self._moved])[:-1]
+
+    def ceiling(self, of_names: Ceiling) -> np.ndarray:
+        """The largest value of every entry of the vector; infinite where none was given."""
+        pieces = []
+        for i in self._moved:
+            shape = self._leaves[i].shape
+            given = [np.broadcast_to(limit, shape) for name, limit in of_names.items() if name in self._names[i]]
+            highest = np.min([np.full(shape, np.inf), *given], axis=0)
+            pieces.append([highest.min() * np.sqrt(highest.size)] if i in self._tied else highest.ravel())
+        return np.concatenate([np.zeros(0), *pieces])
 
     def vector(self, tree: Any) -> np.ndarray:
         leaves = jax.tree.leaves(tree)

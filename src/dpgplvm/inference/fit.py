@@ -15,7 +15,7 @@ from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.search import OF_COLUMNS
-from dpgplvm.inference.start import from_principal_components
+from dpgplvm.inference.start import finest_precision, from_principal_components
 from dpgplvm.inference.starts import Start, search_from_several_starts
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free, State
@@ -63,6 +63,7 @@ def _climb_in_stages(
         objective = MixedObjective(model, Y, options.assignments)
         always_held = {"logits"} if options.assignments is not None else set()
     tie = OF_COLUMNS if free.of_columns else ()
+    ceiling = {} if options.mixed else finest_precision(Y, options.noise)
     early = 0 if start is not None else min(_ITERATIONS_WITH_NOISE_HELD, options.max_iter // (3 if tie else 2))
     stages: list[tuple[int, set[str], tuple[str, ...]]] = [(options.max_iter, set(), ())]
     if early:
@@ -72,7 +73,7 @@ def _climb_in_stages(
     history: list[float] = []
     for budget, hold, tied in stages:
         left = options.max_iter - n_iterations
-        reached = climb(objective, variables, min(budget, left), options.tol, always_held | hold, tied)
+        reached = climb(objective, variables, min(budget, left), options.tol, always_held | hold, tied, ceiling)
         n_iterations += reached.n_iterations
         history += reached.history[bool(history) :]
         variables = reached.state.free

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from dpgplvm.inference.axes import Slopes, slopes
-from dpgplvm.inference.climb import Climb, climb
+from dpgplvm.inference.climb import NO_CEILING, Ceiling, Climb, climb
 from dpgplvm.inference.compiled import weights_of
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.occam import OCCUPIED, corrected_bound
@@ -79,6 +79,7 @@ class Problem(NamedTuple):
 
     model: Model
     Y: np.ndarray
+    ceiling: Ceiling = NO_CEILING
 
     def fit(self, start: Free, labels: np.ndarray, n_held: int, n_free: int, tol: float) -> Grouping:
         """Climb with the columns held in these groups, then with assignments inferred among them."""
@@ -106,13 +107,17 @@ class Problem(NamedTuple):
             return start
         one_hot = np.eye(start.n_groups)[labels]
         objective = Objective(self.model, self.Y, one_hot, labels.max() + 1)
-        return _unless_interrupted(climb(objective, start, max_iter, tol, callback=watch)).state.free
+        return _unless_interrupted(
+            climb(objective, start, max_iter, tol, ceiling=self.ceiling, callback=watch)
+        ).state.free
 
     def _inferred(
         self, start: Free, labels: np.ndarray, max_iter: int, tol: float, watch: _Watch | None = None
     ) -> Grouping:
         objective = Objective(self.model, self.Y, n_in_play=labels.max() + 1)
-        return self.judge(_unless_interrupted(climb(objective, start, max_iter, tol, callback=watch)))
+        return self.judge(
+            _unless_interrupted(climb(objective, start, max_iter, tol, ceiling=self.ceiling, callback=watch))
+        )
 
     def judge(self, ended: Climb) -> Grouping:
         """Empty groups put aside, the others sorted by size, which the stick-breaking prior favours, and the bound

@@ -117,11 +117,12 @@ def one_group(
     free = from_principal_components(problem.model, problem.Y, *options.sizes, rng, options.noise, scattered)
     objective = Objective(problem.model, problem.Y, n_in_play=1)
     tie = OF_COLUMNS if options.noise == "column" else ()
-    warm = climb(objective, free, _NOISE_HELD, _LOOSE, hold={"log_noise_precision"}, tie=tie, callback=callback)
+    limits = {"tie": tie, "ceiling": problem.ceiling, "callback": callback}
+    warm = climb(objective, free, _NOISE_HELD, _LOOSE, hold={"log_noise_precision"}, **limits)
     if warm.outcome is Outcome.INTERRUPTED:
         return warm
     try:
-        return climb(objective, warm.state.free, _NOISE_FREE, _LOOSE, tie=tie, callback=callback)
+        return climb(objective, warm.state.free, _NOISE_FREE, _LOOSE, **limits)
     except KeyboardInterrupt:  # before it had gone anywhere
         return warm._replace(outcome=Outcome.INTERRUPTED)
 

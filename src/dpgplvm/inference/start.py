@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from dpgplvm.inference.climb import Ceiling
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
 
@@ -89,6 +90,28 @@ def from_principal_components(
         log_noise_precision=jnp.full(n_columns if noise == "column" else n_groups, jnp.log(noise_precision)),
         log_scale=jnp.zeros(n_columns) if noise == "column" else None,
     )
+
+
+def finest_precision(Y: np.ndarray, noise: str) -> Ceiling:
+    """The largest noise precision that rounding leaves.
+
+    Values in steps of h are uncertain by a variance of h^2/12 at least (Sheppard's correction). A process that runs
+    through them more exactly has learned them by heart.
+    """
+    variances = np.array([_step(column[~np.isnan(column)]) ** 2 / 12.0 for column in Y.T])
+    with np.errstate(divide="ignore"):
+        log_precision = -np.log(variances)
+    return {"log_noise_precision": log_precision if noise == "column" else log_precision.max()}
+
+
+def _step(values: np.ndarray) -> float:
+    """The step in which values are given, 0 where most of them are different: the smallest difference that is more than
+    a rounding error of floats."""
+    distinct = np.unique(values)
+    if len(distinct) > len(values) / 2:
+        return 0.0
+    gaps = np.diff(distinct)
+    return float(gaps[gaps > 1e-9 * np.ptp(values)].min(initial=np.ptp(values)))
 
 
 def useful_inducing(model: Model, n_inducing: int, n_rows: int, n_latents: int) -> int:

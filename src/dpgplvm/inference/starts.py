@@ -18,6 +18,7 @@ from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
 from dpgplvm.inference.search import Found, one_group, search
+from dpgplvm.inference.start import finest_precision
 from dpgplvm.model.bound import Model
 from dpgplvm.numerics import NumericalError, computing, double_precision
 
@@ -118,7 +119,8 @@ def choose_kernel(model: Model, Y: np.ndarray, options: Options, rng: np.random.
     It is chosen while the noise is common to all columns: free noise of columns can make a flexible kernel look good by
     what it does to a few of them. After Ctrl-C it is the first that got anywhere.
     """
-    problems = [Problem(replace(model, kernel=kernel), Y) for kernel in options.kernels or (model.kernel,)]
+    ceiling = finest_precision(Y, options.noise)
+    problems = [Problem(replace(model, kernel=kernel), Y, ceiling) for kernel in options.kernels or (model.kernel,)]
     singles = _side_by_side(problems, options, rng.spawn(len(problems)))
     pairs = zip(problems, singles, strict=True)
     reached = [(problem, single) for problem, single in pairs if isinstance(single, Climb)]
