@@ -95,17 +95,20 @@ def _matched(found: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def summarise(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """For every kernel, how often relevance was right and how well a threshold on ARD weights could do."""
-    records = [record for record in records if "decisions" in record]
-    own = {kernel: [record for record in records if record["method"] == kernel] for kernel in KERNELS}
-    return {kernel: _of_kernel(runs) for kernel, runs in own.items() if runs}
+    own: dict[str, list[dict[str, Any]]] = {kernel: [] for kernel in KERNELS}
+    for record in records:
+        own[record["method"]].append(record)
+    answering = {kernel: [run for run in runs if "decisions" in run] for kernel, runs in own.items()}
+    return {kernel: _of_kernel(runs, len(own[kernel])) for kernel, runs in answering.items() if runs}
 
 
-def _of_kernel(runs: list[dict[str, Any]]) -> dict[str, Any]:
+def _of_kernel(runs: list[dict[str, Any]], n_seeds: int) -> dict[str, Any]:
+    """Runs that failed are among the seeds, and count as wrong."""
     effects = np.array(EFFECTS)
     right = np.array([np.array(run["decisions"]) == effects for run in runs])
     weights = np.array([run["log_ard_weights"] for run in runs])
     return {
-        "seeds": len(runs),
+        "seeds": n_seeds,
         "seeds_all_right": int(right.all(axis=(1, 2)).sum()),
         "share_right": float(right.mean()),
         "worst_latent_agreement": float(min(min(run["agreement"]) for run in runs)),

@@ -243,12 +243,18 @@ BAD_COUNTS = [0, -1, 2.5, "all"]
     [
         *(("concentration_prior", pair) for pair in BAD_PAIRS),
         *((name, count) for name in ("truncation", "n_starts") for count in BAD_COUNTS),
-        *(("n_jobs", count) for count in BAD_COUNTS[2:]),
+        *(("n_jobs", count) for count in (0, *BAD_COUNTS[2:])),
     ],
 )
 def test_bad_parameters_of_the_dirichlet_process_are_refused(table, name, value):
     message = refusal(dpgplvm(**{name: value}).fit, table)
     assert_says(message, name, "pair|tuple" if name == "concentration_prior" else "int", re.escape(str(value)))
+
+
+@pytest.mark.parametrize("changes", [{"bound": "mixed"}, {"optimiser": "paper"}])
+def test_several_starts_of_what_has_one_are_refused(table, changes):
+    message = refusal(dpgplvm(n_starts=2, **changes).fit, table)
+    assert_says(message, "n_starts=2", next(iter(changes)), "n_starts=1")
 
 
 LEGS = [0, 1, 2]

@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from dpgplvm import DPGPLVM
 from dpgplvm.datasets import make_views
-from dpgplvm.inference.axes import _rounds, rotate, sparse_axes
+from dpgplvm.inference.axes import _rounds, rotate, slopes, sparse_axes
 from dpgplvm.inference.grouping import Problem, start_from_labels
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.start import from_principal_components
@@ -95,13 +95,15 @@ def test_gradient_moments_are_those_of_finite_differences(float64, toy, fitted):
     weights = inducing_weights(model, state, Y)
     spread = np.sqrt(X.var(axis=0) + variance.mean(axis=0))
     h = 1e-5
-    slopes = []
+    numeric = []
     for q in range(X.shape[1]):
         step = h * np.eye(X.shape[1])[q]
         up, down = mean_at(model, state, weights, X + step), mean_at(model, state, weights, X - step)
-        slopes.append(spread[q] * (up - down) / (2 * h))
-    expected = np.einsum("qnd,rnd->dqr", slopes, slopes) / len(X)
-    np.testing.assert_allclose(slopes(model, state, weights).moments, expected, rtol=1e-5, atol=1e-7)
+        numeric.append(spread[q] * (up - down) / (2 * h))
+    expected = np.einsum("qnd,rnd->dqr", numeric, numeric) / len(X)
+    found = slopes(model, state, weights)
+    np.testing.assert_allclose(found.moments, expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(found.predicted, np.var(mean_at(model, state, weights, X), axis=0), rtol=1e-10)
 
 
 def test_rotation_keeps_the_distances_between_rows(float64, toy, fitted):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from dpgplvm.inference.start import SCATTER, filled, from_principal_components, principal_components
+from dpgplvm.inference.start import SCATTER, filled, finest_precision, from_principal_components, principal_components
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import NAMED_KERNELS, RBF
 
@@ -148,3 +148,21 @@ def test_a_start_has_no_gaps(float64):
     np.testing.assert_allclose(
         np.exp(-free.log_noise_precision), np.full(D, 0.1 * np.nanvar(gappy, axis=0).mean()), rtol=1e-12
     )
+
+
+def test_noise_is_no_smaller_than_the_rounding_error():
+    rng = np.random.default_rng(0)
+    exact = 10.0 * rng.random(size=100_000)
+    in_steps = np.stack([np.round(exact), np.round(2.0 * exact) / 2.0, exact], axis=1)
+    least = np.exp(-finest_precision(in_steps, "column")["log_noise_precision"])
+    errors = ((in_steps - exact[:, None]) ** 2).mean(axis=0)
+    np.testing.assert_allclose(least[:2], errors[:2], rtol=0.02)
+    assert least[2] == 0.0
+    # A group may hold any column: its noise has to suit the finest.
+    assert finest_precision(in_steps, "group")["log_noise_precision"] == np.inf
+    assert np.exp(-finest_precision(in_steps[:, :2], "group")["log_noise_precision"]) == pytest.approx(least[1])
+
+
+def test_gaps_are_no_steps():
+    column = np.array([1.0, np.nan, 2.0, 1.0, 2.0, 4.0, 4.0, np.nan])
+    assert finest_precision(column[:, None], "column")["log_noise_precision"] == pytest.approx(np.log(12.0))

@@ -150,8 +150,9 @@ def test_agreement_does_not_look_at_numbers_of_groups():
     assert agreement([one, renumbered, other]) == pytest.approx((1.0 - 0.5 - 0.5) / 3.0)
 
 
-def ended(explained=(0.9, 0.4), starts=(), max_iter=100):
-    return SimpleNamespace(max_iter=max_iter, explained_=np.array(explained), starts_=list(starts))
+def ended(explained=(0.9, 0.4), starts=(), max_iter=100, **more):
+    known = {"max_iter": max_iter, "explained_": np.array(explained), "starts_": list(starts), "kernel_": "rbf"}
+    return SimpleNamespace(**known, **more)
 
 
 AGREE = start_with(0, 0, 1, 1, corrected=-10.0), start_with(1, 1, 0, 0, corrected=-12.0)
@@ -166,7 +167,7 @@ DISAGREE = start_with(0, 0, 1, 1, corrected=-10.0), start_with(0, 1, 0, 1, corre
         (ended(starts=DISAGREE[:1]), []),
         (ended(explained=(0.9, 0.0)), []),
         (ended(explained=(0.0, 0.0), max_iter=0), []),
-        (ended(explained=(0.03, 0.01)), [["noise", "3%", "n_starts", "n_latents", 'kernel="linear"']]),
+        (ended((0.03, 0.01), n_starts=1), [["noise", "3%", "n_starts", "n_latents", 'kernel="linear"']]),
         (ended(starts=DISAGREE), [["2 starts disagree", "-0.50", "42 nats", "coassignment_", "n_starts"]]),
         (ended(explained=(0.0, 0.0), starts=DISAGREE), [["noise"], ["disagree"]]),
     ],
@@ -177,6 +178,15 @@ def test_advice_is_given_where_it_is_needed(model, words):
     assert len(said) == len(words)
     for sentence, wanted in zip(said, words, strict=True):
         assert all(word in sentence for word in wanted), sentence
+
+
+def test_advice_can_be_followed():
+    model = ended(explained=(0.0, 0.0))
+    model.kernel_ = "linear"
+    (said,) = advise(model)
+    assert "n_latents" in said
+    assert "n_starts" not in said
+    assert "linear" not in said
 
 
 def test_a_table_of_noise_is_called_so():

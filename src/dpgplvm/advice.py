@@ -21,7 +21,7 @@ def advise(model: Any) -> Iterator[str]:
         remedies = ["fewer latents (n_latents)"]
         if hasattr(model, "n_starts"):
             remedies.insert(0, "more starts (n_starts)")
-        if model.kernel not in ("linear", "auto"):
+        if model.kernel_ != "linear":
             remedies.append('kernel="linear"')
         yield (
             f"everything is explained as noise: no column has more than {model.explained_.max():.0%} of its variance "

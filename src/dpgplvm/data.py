@@ -174,7 +174,10 @@ def _labels_from_dict(views: dict[str, Any], names: list[str]) -> tuple[np.ndarr
             else:
                 d = int(member) if isinstance(member, Integral) and 0 <= int(member) < len(names) else -1
             if d < 0:
-                raise ValueError(f"views: view {view!r} names column {member!r}, which Y does not have")
+                raise ValueError(
+                    f"views: view {view!r} names column {member!r}, which Y does not have: "
+                    "give a name or a position that it has"
+                )
             if labels[d] >= 0:
                 raise ValueError(f"views: column {names[d]!r} is in more than one view: leave it in one")
             labels[d] = number

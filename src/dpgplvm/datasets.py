@@ -80,7 +80,10 @@ def make_views(
             own_weights[k] * np.ones(len(group)) if np.isscalar(own_weights[k]) else own_weights[k], dtype=float
         )
         if len(along) != len(group):
-            raise ValueError(f"weights[{k}] has {len(along)} entries, but group {k} listens to {len(group)} latents")
+            raise ValueError(
+                f"weights[{k}] has {len(along)} entries, but group {k} listens to {len(group)} latents: "
+                "give one for each"
+            )
         signal = own @ rng.normal(size=(len(group), sizes[k])) if linear else _gp_draws(own, along, sizes[k], rng)
         blocks.append(signal + np.sqrt(noises[k]) * rng.normal(size=signal.shape))
         listens[k, list(group)] = True

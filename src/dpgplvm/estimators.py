@@ -101,6 +101,7 @@ class _LatentModel(TransformerMixin, BaseEstimator):
             raise
 
     def _fit(self, Y: Any, start: Free | None) -> Self:
+        self._check_combination(start)
         Y = data.read(self, Y)
         names = data.column_names(Y.shape[1], getattr(self, "feature_names_in_", None))
         data.check_values(Y, names)
@@ -140,6 +141,9 @@ class _LatentModel(TransformerMixin, BaseEstimator):
         for advice in advise(self):
             warnings.warn(advice, FitWarning, stacklevel=4)
         return self
+
+    def _check_combination(self, start: Free | None) -> None:
+        """Refuse parameters that do not go together."""
 
     def fit_transform(self, Y, y=None, **fit_params) -> np.ndarray:
         """Fit, and return the latent means [N, Q] of the rows."""
@@ -395,7 +399,7 @@ class DPGPLVM(_LatentModel):
         "noise": [StrOptions({"group", "column", "auto"})],
         "truncation": [Interval(Integral, 1, None, closed="left"), None],
         "n_starts": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
+        "n_jobs": [Interval(Integral, 1, None, closed="left"), Interval(Integral, None, -1, closed="right"), None],
         "concentration_prior": [tuple],
     }
 
@@ -437,6 +441,13 @@ class DPGPLVM(_LatentModel):
         self.n_starts = n_starts
         self.n_jobs = n_jobs
         self.concentration_prior = concentration_prior
+
+    def _check_combination(self, start: Free | None) -> None:
+        alone = {"start": start is not None, 'bound="mixed"': self.bound == "mixed"}
+        alone['optimiser="paper"'] = self.optimiser == "paper"
+        for name, given in alone.items():
+            if self.n_starts > 1 and given:
+                raise ValueError(f"n_starts={self.n_starts} does not go with {name}, which has one: give n_starts=1")
 
     def _given_groups(self, names: list[str]) -> tuple[None, None]:
         return None, None

@@ -98,7 +98,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
         },
         noise_precision=np.exp(np.asarray(free.log_noise_precision))[slice(None) if free.of_columns else seen],
         column_scale=None if free.log_scale is None else np.exp(np.asarray(free.log_scale)),
-        concentration=float(state.sticks.mean_concentration) if model.inferred_groups else None,
+        concentration=float(state.sticks.shape / state.sticks.rate) if model.inferred_groups else None,
         elbo=climb.value,
         elbo_terms=_named_terms(climb),
         corrected_bound=ended.corrected,

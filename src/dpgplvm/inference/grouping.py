@@ -107,17 +107,19 @@ class Problem(NamedTuple):
             return start
         one_hot = np.eye(start.n_groups)[labels]
         objective = Objective(self.model, self.Y, one_hot, labels.max() + 1)
-        return _unless_interrupted(
-            climb(objective, start, max_iter, tol, ceiling=self.ceiling, callback=watch)
-        ).state.free
+        return self._climbed(objective, start, max_iter, tol, watch).state.free
 
     def _inferred(
         self, start: Free, labels: np.ndarray, max_iter: int, tol: float, watch: _Watch | None = None
     ) -> Grouping:
         objective = Objective(self.model, self.Y, n_in_play=labels.max() + 1)
-        return self.judge(
-            _unless_interrupted(climb(objective, start, max_iter, tol, ceiling=self.ceiling, callback=watch))
-        )
+        return self.judge(self._climbed(objective, start, max_iter, tol, watch))
+
+    def _climbed(self, objective: Objective, start: Free, max_iter: int, tol: float, watch: _Watch | None) -> Climb:
+        ended = climb(objective, start, max_iter, tol, ceiling=self.ceiling, callback=watch)
+        if ended.outcome is Outcome.INTERRUPTED:
+            raise Interrupted(ended)
+        return ended
 
     def judge(self, ended: Climb) -> Grouping:
         """Empty groups put aside, the others sorted by size, which the stick-breaking prior favours, and the bound
@@ -136,12 +138,6 @@ class Problem(NamedTuple):
     def slopes(self, state: State) -> Slopes:
         """How the columns' mean functions change along the latents."""
         return slopes(self.model, state, weights_of(self.model, state, self.Y))
-
-
-def _unless_interrupted(ended: Climb) -> Climb:
-    if ended.outcome is Outcome.INTERRUPTED:
-        raise Interrupted(ended)
-    return ended
 
 
 def reordered(free: Free, order: np.ndarray) -> Free:

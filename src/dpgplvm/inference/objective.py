@@ -149,7 +149,7 @@ def _with_enough_jitter(model, own, inducing, marginals, Y, weights, block) -> t
         jitter *= 10.0
         if jitter > LARGEST_JITTER:
             raise NumericalError(
-                f"the bound is not a number, even with {LARGEST_JITTER:g} of the diagonal of the inducing points' "
+                f"the bound is not finite, even with {LARGEST_JITTER:g} of the diagonal of the inducing points' "
                 "covariance added: scale the columns, or use fewer inducing points (n_inducing)"
             )
 

@@ -7,7 +7,7 @@ are hard after one step, and stay in one group. What finds it is a good place to
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster
@@ -24,7 +24,7 @@ from dpgplvm.inference.start import from_principal_components
 from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError
 
-_CLUSTER_COUNTS = (2, 3, 4, 6, 8, 12, 16)
+_CLUSTER_COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
 _MOST_MOVES = 60
 # Iterations of the first stage, of one group with noise of columns, and of a candidate held in its groups and then not.
 _NOISE_HELD, _NOISE_FREE, _ONE_GROUP, _HELD, _FREE, _LOOSE = 60, 100, 60, 40, 25, 1e-7
@@ -117,7 +117,7 @@ def one_group(
     free = from_principal_components(problem.model, problem.Y, *options.sizes, rng, options.noise, scattered)
     objective = Objective(problem.model, problem.Y, n_in_play=1)
     tie = OF_COLUMNS if options.noise == "column" else ()
-    limits = {"tie": tie, "ceiling": problem.ceiling, "callback": callback}
+    limits: dict[str, Any] = {"tie": tie, "ceiling": problem.ceiling, "callback": callback}
     warm = climb(objective, free, _NOISE_HELD, _LOOSE, hold={"log_noise_precision"}, **limits)
     if warm.outcome is Outcome.INTERRUPTED:
         return warm

@@ -25,6 +25,13 @@ class Parameter:
     per_latent: bool
     role: Literal["relevance", "scale"]
 
+    def __post_init__(self) -> None:
+        if self.role == "relevance" and not self.per_latent:
+            raise ValueError(
+                'Parameter: role="relevance" with per_latent=False is a weight of no latent: give per_latent=True, '
+                'or role="scale"'
+            )
+
     def shape(self, n_latents: int) -> tuple[int, ...]:
         return (n_latents,) if self.per_latent else ()
 

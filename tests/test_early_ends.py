@@ -1,0 +1,120 @@
+"""Searches that are cut off or fail on the way: whatever was reached is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpgplvm import DPGPLVM, Outcome
+from dpgplvm.datasets import make_views
+from dpgplvm.inference import starts
+from dpgplvm.inference.objective import Objective
+from dpgplvm.numerics import NumericalError
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpgplvm.advice.FitWarning")
+
+
+@pytest.fixture(scope="module")
+def table():
+    return make_views(n_samples=30, latents=((0,), (1,)), columns=3, random_state=0).Y
+
+
+def search(**changes):
+    settings = {"n_latents": 2, "n_inducing": 8, "truncation": 3, "max_iter": 5, "kernel": "rbf", "random_state": 0}
+    return DPGPLVM(**{**settings, **changes})
+
+
+def assert_whole(model):
+    assert np.isfinite(model.elbo_)
+    assert np.isfinite(model.corrected_bound_)
+    assert np.isfinite(model.latents_).all()
+    assert np.isfinite(model.relevance_).all()
+    assert model.elbo_ == pytest.approx(sum(model.elbo_terms_.values()), rel=1e-12)
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Let evaluations fail, by their number and how many groups are held; returns the latter of every call."""
+
+    def install(fails, trouble):
+        evaluate, calls = Objective.evaluate, []
+
+        def evaluating(self, free):
+            calls.append(len(np.unique(self._phi.argmax(axis=1))) if self._held else 0)
+            if fails(len(calls), calls[-1]):
+                raise trouble
+            return evaluate(self, free)
+
+        monkeypatch.setattr(Objective, "evaluate", evaluating)
+        return calls
+
+    return install
+
+
+@pytest.fixture(scope="module")
+def n_evaluations(table):
+    calls = []
+    with pytest.MonkeyPatch.context() as patch:
+        evaluate = Objective.evaluate
+        patch.setattr(Objective, "evaluate", lambda self, free: calls.append(0) or evaluate(self, free))
+        search().fit(table)
+    return len(calls)
+
+
+@pytest.mark.parametrize("share", np.linspace(0.0, 0.98, 18).round(2))
+def test_ctrl_c_anywhere_ends_a_search_with_what_there_is(failing, table, n_evaluations, share):
+    at = 3 + int(share * (n_evaluations - 3))
+    calls = failing(lambda n, held: n == at, KeyboardInterrupt())
+    model = search().fit(table)
+    assert model.outcome_ is Outcome.INTERRUPTED
+    assert len(calls) <= at + 30
+    assert_whole(model)
+
+
+def test_candidates_that_cannot_be_evaluated_do_not_end_a_search(failing, table):
+    calls = failing(lambda n, held: held > 1, NumericalError("not positive definite"))
+    model = search().fit(table)
+    assert max(calls) > 1
+    assert model.n_groups_ == 1
+    assert_whole(model)
+
+
+def test_starts_that_fail_are_left_out(monkeypatch, table):
+    searching, numbers = starts.search, []
+
+    def second_fails(*arguments):
+        numbers.append(len(numbers))
+        if numbers[-1] == 1:
+            raise NumericalError("not positive definite")
+        return searching(*arguments)
+
+    monkeypatch.setattr(starts, "search", second_fails)
+    model = search(n_starts=3).fit(table)
+    assert numbers == [0, 1, 2]
+    assert len(model.starts_) == 2
+    assert_whole(model)
+
+
+def test_when_every_start_fails_so_does_the_fit(monkeypatch, table):
+    def fails(*arguments):
+        raise NumericalError("not positive definite")
+
+    monkeypatch.setattr(starts, "search", fails)
+    with pytest.raises(NumericalError, match="not positive definite"):
+        search(n_starts=2).fit(table)
+
+
+def test_a_kernel_that_fails_is_not_chosen(monkeypatch, table):
+    stage = starts.one_group
+
+    def rbf_fails(problem, *arguments, **options):
+        if "signal_variance" in problem.model.kernel.parameters:
+            raise NumericalError("not positive definite")
+        return stage(problem, *arguments, **options)
+
+    monkeypatch.setattr(starts, "one_group", rbf_fails)
+    assert search(kernel="auto").fit(table).kernel_ == "linear"
+
+
+def test_terms_add_up_whichever_process_found_them(table):
+    assert_whole(search(n_starts=2, n_jobs=2).fit(table))
