@@ -150,19 +150,28 @@ def test_a_start_has_no_gaps(float64):
     )
 
 
-def test_noise_is_no_smaller_than_the_rounding_error():
+def density_over_steps(deviation):
+    """The largest sum, over values in steps of 1, of a Gaussian density around a point between them."""
+    around = np.linspace(0.0, 1.0, 101)[:, None] - np.arange(-20, 21)
+    return (np.exp(-0.5 * (around / deviation) ** 2) / (deviation * np.sqrt(2.0 * np.pi))).sum(axis=1).max()
+
+
+def test_noise_is_too_wide_to_see_steps():
     rng = np.random.default_rng(0)
-    exact = 10.0 * rng.random(size=100_000)
-    in_steps = np.stack([np.round(exact), np.round(2.0 * exact) / 2.0, exact], axis=1)
-    least = np.exp(-finest_precision(in_steps, "column")["log_noise_precision"])
-    errors = ((in_steps - exact[:, None]) ** 2).mean(axis=0)
-    np.testing.assert_allclose(least[:2], errors[:2], rtol=0.02)
-    assert least[2] == 0.0
+    exact = 10.0 * rng.random(size=1000)
+    in_steps = np.stack([np.round(exact), np.round(2.0 * exact) / 2.0, exact, exact > 5.0], axis=1)
+    deviation = np.exp(-0.5 * finest_precision(in_steps, "column")["log_noise_precision"])
+    assert density_over_steps(deviation[0] / 1.0) < 1.015
+    assert density_over_steps(deviation[1] / 0.5) < 1.015
+    assert density_over_steps(1.0 / np.sqrt(12.0)) > 1.3  # a rounding error's own deviation would not do
+    assert deviation[2] == 0.0
+    assert deviation[3] == pytest.approx(0.5 * in_steps[:, 3].std())
     # A group may hold any column: its noise has to suit the finest.
     assert finest_precision(in_steps, "group")["log_noise_precision"] == np.inf
-    assert np.exp(-finest_precision(in_steps[:, :2], "group")["log_noise_precision"]) == pytest.approx(least[1])
+    of_group = finest_precision(in_steps[:, :2], "group")["log_noise_precision"]
+    assert np.exp(-0.5 * of_group) == pytest.approx(deviation[1])
 
 
 def test_gaps_are_no_steps():
     column = np.array([1.0, np.nan, 2.0, 1.0, 2.0, 4.0, 4.0, np.nan])
-    assert finest_precision(column[:, None], "column")["log_noise_precision"] == pytest.approx(np.log(12.0))
+    assert finest_precision(column[:, None], "column")["log_noise_precision"] == pytest.approx(np.log(4.0))
