@@ -174,6 +174,7 @@ def bound_from_truth(model: Any, table: Table, truth: np.ndarray) -> float:
     from dpgplvm.inference.objective import Objective
     from dpgplvm.inference.occam import corrected_bound
     from dpgplvm.inference.profiles import canonical
+    from dpgplvm.inference.start import finest_precision
     from dpgplvm.numerics import computing
 
     labels = canonical(truth)
@@ -184,7 +185,8 @@ def bound_from_truth(model: Any, table: Table, truth: np.ndarray) -> float:
         )
         starts = [found] if table.latents is None else [found, _with_latents(problem.model, found, table.latents)]
         objective = Objective(problem.model, problem.Y, np.eye(found.n_groups)[labels], labels.max() + 1)
-        reached = [climb(objective, start, model.max_iter, model.tol) for start in starts]
+        ceiling = finest_precision(problem.Y, "column" if found.of_columns else "group")
+        reached = [climb(objective, start, model.max_iter, model.tol, ceiling=ceiling) for start in starts]
         return max(
             corrected_bound(problem.model, problem.Y, objective.evaluate(one.state.free), labels.max() + 1)
             for one in reached
