@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,11 +13,12 @@ from jaxtyping import Array
 
 from dpgplvm.inference.axes import Slopes, slopes
 from dpgplvm.inference.climb import NO_CEILING, Ceiling, Climb, climb
-from dpgplvm.inference.compiled import weights_of
+from dpgplvm.inference.compiled import marginals_of, weights_of
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.occam import OCCUPIED, corrected_bound
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
+from dpgplvm.inference.start import START_NOISE_SHARE
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError
@@ -24,6 +26,8 @@ from dpgplvm.numerics import NumericalError
 # A climb is given up when it would have to go on this many times as fast as it does to get where it should.
 _OPTIMISM = 2.0
 _ITERATIONS_WATCHED = 8
+# Weights times this, variances of latents no less than that, and so many iterations: functions smooth enough to unfold.
+_SMOOTHER, _VAGUE, _SMOOTH = 0.3, 0.1, 120
 
 
 class _Hopeless(Exception):
@@ -115,8 +119,16 @@ class Problem(NamedTuple):
         objective = Objective(self.model, self.Y, n_in_play=labels.max() + 1)
         return self.judge(self._climbed(objective, start, max_iter, tol, watch))
 
-    def _climbed(self, objective: Objective, start: Free, max_iter: int, tol: float, watch: _Watch | None) -> Climb:
-        ended = climb(objective, start, max_iter, tol, ceiling=self.ceiling, callback=watch)
+    def _climbed(
+        self,
+        objective: Objective,
+        start: Free,
+        max_iter: int,
+        tol: float,
+        watch: _Watch | None = None,
+        hold: Collection[str] = (),
+    ) -> Climb:
+        ended = climb(objective, start, max_iter, tol, hold, ceiling=self.ceiling, callback=watch)
         if ended.outcome is Outcome.INTERRUPTED:
             raise Interrupted(ended)
         return ended
@@ -134,6 +146,25 @@ class Problem(NamedTuple):
         ended = ended._replace(state=state, terms=jax.tree.map(np.asarray, tidy.terms), value=tidy.value)
         corrected = corrected_bound(self.model, self.Y, tidy, n_groups)
         return Grouping(ended, corrected, n_groups, np.asarray(tidy.bounds))
+
+    def smoothed(self, grouping: Grouping, slopes: Slopes) -> Free:
+        """The same grouping from smoother functions and vaguer latents, climbed while the noise is held where a search
+        begins: latents that were laid out badly, in folds, get another chance now that the groups are known."""
+        start = start_from_labels(self.model, grouping.free, grouping.n_groups, grouping.labels, slopes)
+        smoother = {
+            name: values + np.log(_SMOOTHER) if self.model.kernel.parameters[name].role == "relevance" else values
+            for name, values in start.log_theta.items()
+        }
+        mean, variance = map(np.asarray, marginals_of(self.model, start.latents))
+        noise = np.log(START_NOISE_SHARE * np.mean(np.nanvar(self.Y, axis=0)))
+        start = replace(
+            start,
+            log_theta=smoother,
+            latents=self.model.latent_prior.start(jnp.asarray(mean), jnp.maximum(variance, _VAGUE)),
+            log_noise_precision=jnp.minimum(start.log_noise_precision, -noise),
+        )
+        objective = Objective(self.model, self.Y, np.eye(start.n_groups)[grouping.labels], grouping.n_groups)
+        return self._climbed(objective, start, _SMOOTH, 1e-7, hold=["log_noise_precision"]).state.free
 
     def slopes(self, state: State) -> Slopes:
         """How the columns' mean functions change along the latents."""

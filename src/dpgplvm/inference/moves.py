@@ -1,4 +1,5 @@
-"""Moves from one grouping to another: silence a latent, merge two groups, dissolve one, split one, cluster afresh.
+"""Moves from one grouping to another: lay out the latents afresh, silence one, merge two groups, dissolve one, split
+one, cluster afresh.
 
 Each is tried by climbing from it a little, and kept only if it raises the corrected bound.
 """
@@ -7,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
+from dpgplvm.inference.axes import Slopes
 from dpgplvm.inference.compiled import marginals_of
 from dpgplvm.inference.grouping import Grouping, Problem, start_from_labels
 from dpgplvm.inference.occam import used_latents
@@ -28,13 +31,13 @@ _LEAST_GAIN, _GAIN_OF_LATENTS = 0.5, 5.0
 _WORTH_ANOTHER_CLIMB = 15.0
 # A latent is worth trying without when it makes up less than this of what the columns do.
 _QUIET, _MOST_SILENCES, _SILENT = 0.2, 3, 6.0
-_HELD, _FREE, _TO_REST, _TOLERANCE = 25, 40, 200, 3e-8
+_HELD, _FREE, _FREE_AFTER_SMOOTHING, _TO_REST, _TOLERANCE = 25, 40, 100, 200, 3e-8
 
 
 class Move(NamedTuple):
     """One move that was tried."""
 
-    kind: str  # "silence", "merge", "dissolve", "split" or "recluster"
+    kind: str  # "smooth", "silence", "merge", "dissolve", "split" or "recluster"
     groups_before: int
     groups_after: int
     corrected_before: float
@@ -51,6 +54,7 @@ class _Proposal(NamedTuple):
 def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -> Iterator[Grouping]:
     """Try moves until none helps, or until `max_moves` were tried; yields every grouping that is kept."""
     helped = True
+    smoothed: set[bytes] = set()
     while helped and len(log) < max_moves:
         helped = False
         # At rest first: a move must not get the credit for iterations that its origin had not made yet.
@@ -58,7 +62,8 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
         yield best
         slopes = problem.slopes(best.climb.state)
         tried = {canonical(best.labels).tobytes()}
-        for proposal in _proposals(problem, best, slopes.moments):
+        first = _smooth(problem, best, slopes, smoothed)
+        for proposal in chain(first, _proposals(problem, best, slopes.moments)):
             labels, start = canonical(proposal.labels), proposal.start
             if len(log) >= max_moves:
                 break
@@ -67,12 +72,13 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
                     continue
                 tried.add(labels.tobytes())
                 start = start_from_labels(problem.model, best.free, best.n_groups, labels, slopes)
-            found = problem.try_to_beat(best, start, labels, _HELD, _FREE, _TOLERANCE)
+            n_free = _FREE_AFTER_SMOOTHING if proposal.kind == "smooth" else _FREE
+            found = problem.try_to_beat(best, start, labels, _HELD, n_free, _TOLERANCE)
             if found is None:
                 log.append(Move(proposal.kind, best.n_groups, int(labels.max()) + 1, best.corrected, None, False))
                 continue
             # Columns that go back to where they were have answered the question, whatever their latents gained by it.
-            back = proposal.kind != "silence" and np.array_equal(canonical(found.labels), canonical(best.labels))
+            back = proposal.start is None and np.array_equal(canonical(found.labels), canonical(best.labels))
             if not back and 0.0 < best.corrected - found.corrected < _WORTH_ANOTHER_CLIMB:
                 found = _at_rest(problem, found)
             helped = found.corrected > best.corrected + (_GAIN_OF_LATENTS if back else _LEAST_GAIN)
@@ -111,6 +117,18 @@ def _proposals(problem: Problem, best: Grouping, moments: np.ndarray) -> Iterato
         if 1 < k <= most_groups:
             for tree in afresh:
                 yield _Proposal("recluster", fcluster(tree, k, "maxclust"))
+
+
+def _smooth(problem: Problem, best: Grouping, slopes: Slopes, before: set[bytes]) -> Iterator[_Proposal]:
+    """The same groups with their latents laid out afresh, once for every grouping. A kernel of finite rank has no folds
+    to lay out."""
+    groups = canonical(best.labels).tobytes()
+    if groups not in before and problem.model.kernel.rank(best.free.inducing.shape[1]) is None:
+        before.add(groups)
+        try:
+            yield _Proposal("smooth", best.labels, problem.smoothed(best, slopes))
+        except NumericalError:
+            return
 
 
 def _silences(model: Model, best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
