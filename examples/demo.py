@@ -39,7 +39,7 @@ def draw(model: DPGPLVM, table: Views) -> Path:
     colours = colours_of(model.groups_, table.groups)
     order = np.lexsort((table.groups, model.groups_))
     used = model.relevance_.max(axis=0) > 0.05
-    figure, (truth, heard, path) = plt.subplots(1, 3, figsize=(11, 5), width_ratios=[0.5, 2, 3], layout="constrained")
+    figure, (truth, heard, bars) = plt.subplots(1, 3, figsize=(11, 5), width_ratios=[0.5, 2, 3], layout="constrained")
     pair = np.stack([table.groups, colours[model.groups_]], axis=1)[order]
     truth.imshow(plt.cm.Set2(pair), aspect="auto", interpolation="none")
     truth.set_xticks([0, 1], ["true", "found"], rotation=45)
@@ -52,16 +52,21 @@ def draw(model: DPGPLVM, table: Views) -> Path:
     heard.set_xlabel("latent")
     heard.set_title("which latents a column listens to")
     figure.colorbar(image, ax=heard, label="share of its predicted variance", shrink=0.8)
+    width = 0.75 / model.n_groups_
     for k in range(model.n_groups_):
-        mean_square = model.relevance_[model.groups_ == k].mean(axis=0)[used]
-        path.bar(
-            np.arange(used.sum()) + 0.25 * k, mean_square, width=0.22, color=plt.cm.Set2(colours[k]), label=f"group {k}"
+        mean_share = model.relevance_[model.groups_ == k].mean(axis=0)[used]
+        bars.bar(
+            np.arange(used.sum()) + k * width,
+            mean_share,
+            width=0.9 * width,
+            color=plt.cm.Set2(colours[k]),
+            label=f"group {k}",
         )
-    path.set_xticks(np.arange(used.sum()) + 0.25, [str(q) for q in np.flatnonzero(used)])
-    path.set_xlabel("latent")
-    path.set_ylabel("mean share of predicted variance")
-    path.set_title("shared and private latents")
-    path.legend(frameon=False)
+    bars.set_xticks(np.arange(used.sum()) + 0.375 - width / 2, [str(q) for q in np.flatnonzero(used)])
+    bars.set_xlabel("latent")
+    bars.set_ylabel("mean share of predicted variance")
+    bars.set_title("shared and private latents")
+    bars.legend(frameon=False)
     FOLDER.mkdir(exist_ok=True)
     file = FOLDER / "groups.png"
     figure.savefig(file, dpi=130)

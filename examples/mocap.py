@@ -91,7 +91,7 @@ def in_words(model: DPGPLVM, recording: Recording) -> str:
     lines = [model.summary(), ""]
     for part, heard in zip(recording.parts, heard_by_part(model, recording), strict=True):
         loudest = [f"{q} ({heard[q]:.0%})" for q in np.argsort(-heard)[:3] if heard[q] >= 0.05]
-        lines.append(f"{part}: latents {', '.join(loudest)}")
+        lines.append(f"{part}: {'latents ' + ', '.join(loudest) if loudest else 'no latent much'}")
     return "\n".join(lines)
 
 

@@ -95,6 +95,8 @@ def samples(kernel, noise):
             "log_noise": free.log_noise(0),
             "weights": np.ones(D),
         },
+        "dpgplvm.inference.axes._slopes": {"weights": np.ones((T, M, D))},
+        "dpgplvm.results._relevance": {"weights": np.ones((T, M, D))},
         "dpgplvm.inference.mixed._evaluate": {"variables": MixedVariables(free, phi)},
         "dpgplvm.inference.paper._steps": {"variables": every_variable, "velocity": every_variable},
     }

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from dpgplvm.inference.climb import Climb
 from dpgplvm.inference.compiled import marginals_of, weights_of
@@ -18,7 +19,7 @@ from dpgplvm.inference.profiles import canonical, profiles
 from dpgplvm.inference.starts import Start
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import NAMED_KERNELS
-from dpgplvm.model.relevance import relevance
+from dpgplvm.model.relevance import Relevance, relevance
 from dpgplvm.model.state import State
 
 # A latent is left out when it moves no column by more than this share of the column's variance.
@@ -112,7 +113,9 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     )
 
 
-_relevance = partial(jax.jit, static_argnames="model")(relevance)
+@partial(jax.jit, static_argnames="model")
+def _relevance(model: Model, state: State, weights: Array) -> Relevance:
+    return relevance(model, state, weights)
 
 
 def _latents_by_relevance(heard: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from dpgplvm.inference.compiled import marginals_of
 from dpgplvm.model.bound import Model
+from dpgplvm.model.latents import Marginals
 from dpgplvm.model.posterior import mean_at
 from dpgplvm.model.relevance import spread_of_latents
 from dpgplvm.model.state import Free, State
@@ -152,7 +153,9 @@ def _best_angles(pp: np.ndarray, qq: np.ndarray, pq: np.ndarray, weights: np.nda
     return np.where(tried.min(axis=-1) < still - 1e-12, best, 0.0)
 
 
-_spread = jax.jit(spread_of_latents)
+@jax.jit
+def _spread(marginals: Marginals) -> tuple[Array, Array]:
+    return spread_of_latents(marginals)
 
 
 def rotate(model: Model, free: Free, R: np.ndarray) -> Free:
