@@ -73,7 +73,13 @@ def _climb_in_stages(
     history: list[float] = []
     for budget, hold, tied in stages:
         left = options.max_iter - n_iterations
-        reached = climb(objective, variables, min(budget, left), options.tol, always_held | hold, tied, ceiling)
+        try:
+            reached = climb(objective, variables, min(budget, left), options.tol, always_held | hold, tied, ceiling)
+        except KeyboardInterrupt:  # before this stage had gone anywhere
+            if not history:
+                raise
+            reached = reached._replace(outcome=Outcome.INTERRUPTED)
+            break
         n_iterations += reached.n_iterations
         history += reached.history[bool(history) :]
         variables = reached.state.free

@@ -77,6 +77,10 @@ class Grouping(NamedTuple):
     def free(self) -> Free:
         return self.climb.state.free
 
+    def ended(self, outcome: Outcome) -> Grouping:
+        """The same grouping with another outcome of its climb."""
+        return self._replace(climb=self.climb._replace(outcome=outcome))
+
 
 class Problem(NamedTuple):
     """What every grouping of one fit shares."""
@@ -97,7 +101,7 @@ class Problem(NamedTuple):
         wanted = best.corrected + best.occam_per_group * (labels.max() + 1)
         try:
             start = self._held(start, labels, n_held, tol, _Watch(wanted, n_held + n_free))
-            if not np.array_equal(labels, canonical(best.labels)):
+            if not np.array_equal(canonical(labels), canonical(best.labels)):
                 freed = Objective(self.model, self.Y, n_in_play=labels.max() + 1).evaluate(start)
                 back = np.array_equal(canonical(np.asarray(freed.state.phi).argmax(axis=1)), canonical(best.labels))
                 if back and freed.value < best.climb.value:
@@ -106,12 +110,20 @@ class Problem(NamedTuple):
         except (NumericalError, _Hopeless):
             return None
 
-    def _held(self, start: Free, labels: np.ndarray, max_iter: int, tol: float, watch: _Watch | None = None) -> Free:
+    def _held(
+        self,
+        start: Free,
+        labels: np.ndarray,
+        max_iter: int,
+        tol: float,
+        watch: _Watch | None = None,
+        hold: Collection[str] = (),
+    ) -> Free:
         if not max_iter:
             return start
         one_hot = np.eye(start.n_groups)[labels]
         objective = Objective(self.model, self.Y, one_hot, labels.max() + 1)
-        return self._climbed(objective, start, max_iter, tol, watch).state.free
+        return self._climbed(objective, start, max_iter, tol, watch, hold).state.free
 
     def _inferred(
         self, start: Free, labels: np.ndarray, max_iter: int, tol: float, watch: _Watch | None = None
@@ -163,8 +175,7 @@ class Problem(NamedTuple):
             latents=self.model.latent_prior.start(jnp.asarray(mean), jnp.maximum(variance, _VAGUE)),
             log_noise_precision=jnp.minimum(start.log_noise_precision, -noise),
         )
-        objective = Objective(self.model, self.Y, np.eye(start.n_groups)[grouping.labels], grouping.n_groups)
-        return self._climbed(objective, start, _SMOOTH, 1e-7, hold=["log_noise_precision"]).state.free
+        return self._held(start, grouping.labels, _SMOOTH, 1e-7, hold=["log_noise_precision"])
 
     def slopes(self, state: State) -> Slopes:
         """How the columns' mean functions change along the latents."""

@@ -64,10 +64,12 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
         tried = {canonical(best.labels).tobytes()}
         first = _smooth(problem, best, slopes, smoothed)
         for proposal in chain(first, _proposals(problem, best, slopes.moments)):
-            labels, start = canonical(proposal.labels), proposal.start
+            # A start that a proposal brings has its groups in the order of the labels that it brings.
+            labels, start = proposal.labels, proposal.start
             if len(log) >= max_moves:
                 break
             if start is None:
+                labels = canonical(labels)
                 if labels.tobytes() in tried:
                     continue
                 tried.add(labels.tobytes())

@@ -54,8 +54,7 @@ def search(problem: Problem, options: Options, rng: np.random.Generator, single:
         left = [one for one in (best, last and problem.judge(last)) if one is not None]
         if not left:
             raise KeyboardInterrupt from None
-        best = max(left, key=lambda one: one.corrected)
-        best = best._replace(climb=best.climb._replace(outcome=Outcome.INTERRUPTED))
+        best = max(left, key=lambda one: one.corrected).ended(Outcome.INTERRUPTED)
     assert best is not None
     return Found(best, moves, before or best)
 
@@ -96,9 +95,9 @@ def _to_the_end(problem: Problem, best: Grouping, options: Options, moves_spent:
     try:
         last = problem.fit(best.free, best.labels, 0, options.max_iter, options.tol)
     except NumericalError:
-        return best._replace(climb=best.climb._replace(outcome=Outcome.NUMERICAL_TROUBLE))
+        return best.ended(Outcome.NUMERICAL_TROUBLE)
     if moves_spent and last.climb.outcome is Outcome.CONVERGED:
-        last = last._replace(climb=last.climb._replace(outcome=Outcome.BUDGET_SPENT))
+        return last.ended(Outcome.BUDGET_SPENT)
     return last
 
 

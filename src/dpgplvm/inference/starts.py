@@ -59,7 +59,7 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
     together = np.mean([one.best.climb.state.phi @ one.best.climb.state.phi.T for one in compared], axis=0)
     best = max(found, key=lambda one: one.best.corrected)
     if interrupted:
-        best = best._replace(best=best.best._replace(climb=best.best.climb._replace(outcome=Outcome.INTERRUPTED)))
+        best = best._replace(best=best.best.ended(Outcome.INTERRUPTED))
     return Searched(problem.model, best, [_start(one) for one in compared], together)
 
 
