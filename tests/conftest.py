@@ -36,3 +36,24 @@ def float64():
 
     with computing():
         yield
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Let evaluations fail, by their number and how many groups are held; returns the latter of every call."""
+
+    def install(fails, trouble):
+        from dpgplvm.inference.objective import Objective
+
+        evaluate, calls = Objective.evaluate, []
+
+        def evaluating(self, free):
+            calls.append(len(set(self._phi.argmax(axis=1).tolist())) if self._held else 0)
+            if fails(len(calls), calls[-1]):
+                raise trouble
+            return evaluate(self, free)
+
+        monkeypatch.setattr(Objective, "evaluate", evaluating)
+        return calls
+
+    return install

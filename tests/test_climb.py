@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpgplvm import DPGPLVM, MRD, BayesianGPLVM, Hyperprior, Linear, NumericalError, Outcome
+from dpgplvm import DPGPLVM, MRD, BayesianGPLVM, Hyperprior, NumericalError, Outcome
 from dpgplvm.datasets import make_views
 from dpgplvm.inference.climb import climb
 from dpgplvm.inference.objective import Evaluation, Objective
@@ -329,84 +329,3 @@ def test_a_bad_start_is_refused_in_a_sentence(table, fitted, spoil, patterns):
     message = str(caught.value)
     assert len(message.splitlines()) == 1
     assert all(re.search(pattern, message) for pattern in patterns), message
-
-
-def assert_finite(model):
-    leaves = jax.tree.leaves((model.state_, model.elbo_, model.elbo_terms_, model.history_, model.kernel_parameters_))
-    leaves += [model.relevance_, model.linear_relevance_, model.group_probabilities_, model.noise_precision_]
-    assert all(np.isfinite(leaf).all() for leaf in leaves)
-
-
-def failing_when(monkeypatch, fails, trouble):
-    """Let evaluations fail, by their number and the groups that are held; returns those of every call."""
-    evaluate, calls = Objective.evaluate, []
-
-    def failing(self, free):
-        calls.append(len(np.unique(self._phi.argmax(axis=1))) if self._held else 0)
-        if fails(len(calls), calls[-1]):
-            raise trouble
-        return evaluate(self, free)
-
-    monkeypatch.setattr(Objective, "evaluate", failing)
-    return calls
-
-
-@pytest.mark.parametrize(("trouble", "outcome"), EARLY_ENDS, ids=["ctrl-c", "numerical trouble"])
-def test_a_fit_that_ends_early_is_a_fit(monkeypatch, table, fitted, trouble, outcome):
-    failing_when(monkeypatch, lambda n, held: n > PROBES + 6, trouble)
-    model = gplvm(50).fit(table)
-    assert model.outcome_ is outcome
-    assert outcome.value in model.summary()
-    assert model.elbo_ > model.history_[0]
-    assert_finite(model)
-
-
-def test_a_refit_that_cannot_start_loses_nothing(monkeypatch, table):
-    model = gplvm(2).fit(table)
-    before = model.summary(), model.latents_
-    failing_when(monkeypatch, lambda n, held: True, NumericalError("not positive definite"))
-    with pytest.raises(NumericalError, match="not positive definite"):
-        model.set_params(kernel=Linear(), standardise=False).fit(2.0 * table[:, :4])
-    assert (model.summary(), model.latents_) == before
-    assert model.n_features_in_ == 6
-
-
-def test_results_use_the_jitter_that_the_bound_used(table, fitted):
-    """The fitted functions need the covariance of the bound, which may have taken more jitter than it was given."""
-    start = replace(fitted.state_.free, inducing=np.zeros_like(fitted.state_.free.inducing))
-    assert_finite(gplvm(0, jitter=1e-18).fit(table, start=start))
-
-
-@st.composite
-def nasty_tables(draw):
-    """Columns from 1e-200 to 1e300, far from zero, with heavy tails, or all alike."""
-    rng = np.random.default_rng(draw(st.integers(0, 100)))
-    Y = rng.standard_t(draw(st.sampled_from([0.1, 1.0, 30.0])), size=(24, 6))
-    Y = np.repeat(Y, draw(st.sampled_from([1, 2, 6])), axis=1)[:, :6]
-    Y = Y / np.abs(Y).max(axis=0) + draw(st.sampled_from([0.0, 1.0, -1e6]))
-    return Y * 10.0 ** np.array(draw(st.lists(st.integers(-200, 300), min_size=6, max_size=6)))
-
-
-@pytest.mark.filterwarnings(NOTHING_LEARNED)
-@given(make=st.sampled_from([gplvm, mrd]), Y=nasty_tables())
-def test_a_fit_never_returns_nan(make, Y):
-    assert_finite(make().fit(Y))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings(NOTHING_LEARNED)
-@given(Y=nasty_tables())
-def test_a_search_never_returns_nan(Y):
-    assert_finite(dpgplvm().fit(Y))
-
-
-@pytest.mark.filterwarnings(NOTHING_LEARNED)
-@pytest.mark.parametrize("exponent", [-150, -12, -3, 3, 12, 150])
-def test_units_that_are_not_standardised_are_handled_or_refused(table, exponent):
-    model = gplvm(standardise=False)
-    try:
-        model.fit(table * 10.0**exponent)
-    except (ValueError, NumericalError) as refused:
-        assert "scale" in str(refused) or "standardise" in str(refused)  # noqa: PT017
-    else:
-        assert_finite(model)

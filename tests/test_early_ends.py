@@ -32,25 +32,6 @@ def assert_whole(model):
     assert model.elbo_ == pytest.approx(sum(model.elbo_terms_.values()), rel=1e-12)
 
 
-@pytest.fixture
-def failing(monkeypatch):
-    """Let evaluations fail, by their number and how many groups are held; returns the latter of every call."""
-
-    def install(fails, trouble):
-        evaluate, calls = Objective.evaluate, []
-
-        def evaluating(self, free):
-            calls.append(len(np.unique(self._phi.argmax(axis=1))) if self._held else 0)
-            if fails(len(calls), calls[-1]):
-                raise trouble
-            return evaluate(self, free)
-
-        monkeypatch.setattr(Objective, "evaluate", evaluating)
-        return calls
-
-    return install
-
-
 @pytest.fixture(scope="module")
 def n_evaluations(table):
     calls = []

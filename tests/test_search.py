@@ -15,7 +15,9 @@ from sklearn.metrics import adjusted_rand_score
 from dpgplvm import DPGPLVM
 from dpgplvm.datasets import make_views
 from dpgplvm.inference.axes import _rounds, rotate, slopes, sparse_axes
-from dpgplvm.inference.grouping import Problem, start_from_labels
+from dpgplvm.inference.climb import climb
+from dpgplvm.inference.grouping import Grouping, Problem, reordered, start_from_labels
+from dpgplvm.inference.moves import improve
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.start import from_principal_components
 from dpgplvm.model.bound import Model
@@ -131,3 +133,24 @@ def test_the_true_grouping_beats_one_group_and_a_wrong_one(float64, toy, fitted)
 
     assert corrected(groups) > corrected(np.zeros_like(groups))
     assert corrected(groups) >= corrected(wrong)
+
+
+def test_a_move_that_brings_its_start_keeps_the_order_of_its_groups(float64, toy, fitted, monkeypatch):
+    """Hyperparameters in the start belong to groups by number: labels numbered otherwise would swap them."""
+    Y = toy[0]
+    problem = Problem(fitted._model, Y)
+    first = int(np.asarray(fitted.state_.phi)[0].argmax())
+    order = np.arange(fitted.state_.free.n_groups)
+    order[[0, 1]] = (1, 0) if first == 0 else (0, 1)
+    free = reordered(fitted.state_.free, order)
+    objective = Objective(problem.model, Y, n_in_play=2)
+    best = Grouping(climb(objective, free, 0), fitted.corrected_bound_, 2, np.asarray(objective.evaluate(free).bounds))
+    assert best.labels[0] == 1
+    tried = []
+    monkeypatch.setattr("dpgplvm.inference.moves._at_rest", lambda problem, grouping: grouping)
+    monkeypatch.setattr(Problem, "try_to_beat", lambda self, best, start, labels, *iterations: tried.append(labels))
+    log = []
+    list(improve(problem, best, 60, log))
+    own = [labels for labels, move in zip(tried, log, strict=True) if move.kind in ("smooth", "silence")]
+    assert len(own) >= 2
+    assert all(np.array_equal(labels, best.labels) for labels in own)

@@ -2,220 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from dpgplvm import data
-from dpgplvm.advice import FitWarning, advise
-from dpgplvm.inference import fit as fitting
-from dpgplvm.inference.options import Options
-from dpgplvm.model.bound import Model
+from dpgplvm.latent_model import LatentModel
 from dpgplvm.model.hyperprior import Hyperprior
 from dpgplvm.model.kernels import NAMED_KERNELS, Kernel
 from dpgplvm.model.state import Free
 from dpgplvm.model.sticks import Concentration
-from dpgplvm.numerics import computing
-from dpgplvm.results import Results, results
-from dpgplvm.summary import summary
 
-_DEFAULT_LATENTS = 10
 _KERNELS_TO_CHOOSE_FROM = ("rbf", "linear")
 
 
-class _LatentModel(TransformerMixin, BaseEstimator):
-    """What the three models share."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_latents": [Interval(Integral, 1, None, closed="left"), None],
-        "n_inducing": [Interval(Integral, 1, None, closed="left")],
-        "kernel": [StrOptions(set(NAMED_KERNELS)), Kernel],
-        "noise": [StrOptions({"group", "column"})],
-        "hyperprior": [Interval(Real, 0, None, closed="neither"), Hyperprior],
-        "bound": [StrOptions({"grouped", "mixed"})],
-        "optimiser": [StrOptions({"lbfgs", "paper"})],
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "standardise": ["boolean"],
-        "jitter": [Interval(Real, 0, 1e-2, closed="neither")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        *,
-        n_latents=None,
-        n_inducing=50,
-        kernel="rbf",
-        noise="group",
-        hyperprior=Hyperprior(),
-        bound="grouped",
-        optimiser="lbfgs",
-        max_iter=1000,
-        tol=1e-8,
-        standardise=True,
-        jitter=1e-6,
-        random_state=None,
-    ):
-        self.n_latents = n_latents
-        self.n_inducing = n_inducing
-        self.kernel = kernel
-        self.noise = noise
-        self.hyperprior = hyperprior
-        self.bound = bound
-        self.optimiser = optimiser
-        self.max_iter = max_iter
-        self.tol = tol
-        self.standardise = standardise
-        self.jitter = jitter
-        self.random_state = random_state
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, Y, y=None, *, start: Free | None = None) -> Self:
-        """Learn latents, groups and functions from the table Y.
-
-        Parameters
-        ----------
-        Y : array or DataFrame [N, D]
-            Rows are samples. Columns must be numbers and must vary.
-        y : ignored
-            For scikit-learn's pipelines.
-        start : Free or None
-            Free parameters to start from, in place of principal components.
-
-        Returns
-        -------
-        self
-        """
-        before = self.__dict__.copy()
-        try:
-            return self._fit(Y, start)
-        except BaseException:
-            # Bad input loses nothing: a model that was fitted before still is.
-            self.__dict__ = before
-            raise
-
-    def _fit(self, Y: Any, start: Free | None) -> Self:
-        self._check_combination(start)
-        Y = data.read(self, Y)
-        names = data.column_names(Y.shape[1], getattr(self, "feature_names_in_", None))
-        data.check_values(Y, names)
-        noise = self._noise()
-        n_latents = self._checked_n_latents(*Y.shape)
-        given, self._group_names = self._given_groups(names)
-        n_groups = self._truncation(Y.shape[1]) if given is None else int(given.max()) + 1
-        self._model = self._make_model(given is None, start)
-        if start is not None:
-            data.check_start(start, self._model.kernel, len(Y), Y.shape[1], n_latents, n_groups, noise)
-        self._scaling = data.Scaling.of(Y, self.standardise)
-        self._names = names
-        with computing():
-            table = self._scaling.to_model(Y)
-            ended = fitting.fit(
-                self._model,
-                table,
-                Options(
-                    n_latents=n_latents,
-                    n_inducing=self.n_inducing,
-                    n_groups=n_groups,
-                    noise=noise,
-                    assignments=None if given is None else np.eye(n_groups)[given],
-                    mixed=self.bound == "mixed",
-                    optimiser=self.optimiser,
-                    max_iter=self.max_iter,
-                    tol=self.tol,
-                    n_starts=getattr(self, "n_starts", 1),
-                    n_jobs=getattr(self, "n_jobs", None),
-                    kernels=self._kernels(),
-                ),
-                np.random.default_rng(_seed(self.random_state)),
-                start,
-            )
-            self._model = ended.model
-            self._publish(results(self._model, ended, table))
-        for advice in advise(self):
-            warnings.warn(advice, FitWarning, stacklevel=4)
-        return self
-
-    def _check_combination(self, start: Free | None) -> None:
-        """Refuse parameters that do not go together."""
-
-    def fit_transform(self, Y, y=None, **fit_params) -> np.ndarray:
-        """Fit, and return the latent means [N, Q] of the rows."""
-        return self.fit(Y, **fit_params).latents_
-
-    def summary(self) -> str:
-        """A compact table of the groups, the latents they listen to, their noise, and how the fit ended."""
-        check_is_fitted(self)
-        return summary(self)
-
-    def _publish(self, found: Results) -> None:
-        for name, value in found._asdict().items():
-            setattr(self, f"{name}_", value)
-
-    def _make_model(self, inferred_groups: bool, start: Free | None) -> Model:
-        hyperprior = self.hyperprior
-        if not isinstance(hyperprior, Hyperprior):
-            hyperprior = Hyperprior(relevance=hyperprior, scale=hyperprior, noise=hyperprior)
-        # A start says by its hyperparameters which of several kernels it is for.
-        given = start.log_theta.keys() if isinstance(start, Free) else None
-        kernels = self._kernels()
-        kernel = next((kernel for kernel in kernels if kernel.parameters.keys() == given), kernels[0])
-        try:
-            hash(kernel)
-        except TypeError:
-            raise ValueError(
-                f"kernel is a {type(kernel).__name__}, which cannot be hashed: make it a frozen dataclass"
-            ) from None
-        return Model(
-            kernel=kernel,
-            hyperprior=hyperprior,
-            concentration=self._concentration(),
-            inferred_groups=inferred_groups,
-            jitter=self.jitter,
-        )
-
-    def _kernels(self) -> tuple[Kernel, ...]:
-        """The kernel, or those to choose from."""
-        return (self.kernel if isinstance(self.kernel, Kernel) else NAMED_KERNELS[self.kernel],)
-
-    def _checked_n_latents(self, n_rows: int, n_columns: int) -> int:
-        most = min(n_rows, n_columns)
-        if self.n_latents is None:
-            return min(_DEFAULT_LATENTS, most)
-        if self.n_latents > most:
-            raise ValueError(
-                f"n_latents={self.n_latents} is more than the {n_rows} rows or the {n_columns} columns of Y: "
-                f"use at most {most}"
-            )
-        return self.n_latents
-
-    def _noise(self) -> Literal["group", "column"]:
-        """Whose the noise is."""
-        for name, value in {"bound": self.bound, "optimiser": self.optimiser}.items():
-            if self.noise == "column" and value in ("mixed", "paper"):
-                raise ValueError(
-                    f'{name}="{value}" is the paper\'s, where noise belongs to groups: give noise="group" with it'
-                )
-        return self.noise
-
-    def _given_groups(self, names: list[str]) -> tuple[np.ndarray | None, list[str] | None]:
-        """One group number for every column where groups are given, and the groups' names; None where they are not."""
-        raise NotImplementedError
-
-    def _truncation(self, n_columns: int) -> int:
-        return 1
-
-    def _concentration(self) -> Concentration:
-        return Concentration()
-
-
-class BayesianGPLVM(_LatentModel):
+class BayesianGPLVM(LatentModel):
     """Bayesian GP-LVM: one group, every column a function of the same latents in the same way.
 
     Parameters
@@ -286,7 +89,7 @@ class BayesianGPLVM(_LatentModel):
         return np.zeros(len(names), dtype=int), ["all columns"]
 
 
-class MRD(_LatentModel):
+class MRD(LatentModel):
     """Manifold relevance determination: groups of columns are given, the latents each depends on are learned.
 
     Parameters
@@ -308,7 +111,7 @@ class MRD(_LatentModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_LatentModel._parameter_constraints,
+        **LatentModel._parameter_constraints,
         "views": ["array-like", dict, str],
     }
 
@@ -349,7 +152,7 @@ class MRD(_LatentModel):
         return data.view_labels(self.views, names)
 
 
-class DPGPLVM(_LatentModel):
+class DPGPLVM(LatentModel):
     """DP-GP-LVM: the groups of columns, and their number, are learned together with the latents.
 
     Parameters
@@ -394,7 +197,7 @@ class DPGPLVM(_LatentModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_LatentModel._parameter_constraints,
+        **LatentModel._parameter_constraints,
         "kernel": [StrOptions({*NAMED_KERNELS, "auto"}), Kernel],
         "noise": [StrOptions({"group", "column", "auto"})],
         "truncation": [Interval(Integral, 1, None, closed="left"), None],
@@ -473,10 +276,3 @@ class DPGPLVM(_LatentModel):
                 "give the shape and the rate of a Gamma"
             )
         return Concentration(*map(float, prior))
-
-
-def _seed(random_state: Any) -> Any:
-    """What numpy's default_rng takes: legacy RandomState objects give it a number."""
-    if isinstance(random_state, np.random.RandomState):
-        return random_state.randint(2**31)
-    return random_state
