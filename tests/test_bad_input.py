@@ -83,9 +83,11 @@ BAD_TABLES = {
     "no columns": (lambda Y: Y[:, :0], [r"\bY\b", "0 (feature|column)", "1|one"]),
     "one row": (lambda Y: Y[:1], [r"\bY\b", "1 (sample|row)", "2|two"]),
     "sparse": (lambda Y: csr_array(Y), [r"\bY\b", "sparse", "dense"]),
-    "masked": (lambda Y: np.ma.masked_greater(Y, 1.0), [r"\bY\b", "mask|NaN|gap"]),
-    "column of NaN": (lambda Y: with_column(Y, np.nan), [r"\bY\b", "NaN", "'column 1'", "fill|drop"]),
-    "row of NaN": (lambda Y: np.vstack([np.full(6, np.nan), Y]), [r"\bY\b", "NaN", "6 columns", "'column 0'", "drop"]),
+    "all masked": (lambda Y: np.ma.masked_greater(Y, -np.inf), [r"\bY\b", "NaN", "observed"]),
+    "all NaN": (lambda Y: np.full_like(Y, np.nan), [r"\bY\b", "NaN", "observed"]),
+    "column of NaN": (lambda Y: with_column(Y, np.nan), [r"\bY\b", "never observed", "'column 1'", "drop"]),
+    "one row with values": (lambda Y: np.where(np.arange(24)[:, None] == 3, Y, np.nan), ["constant", "drop"]),
+    "constant where observed": (lambda Y: with_column(Y, [1.0, np.nan] * 12), ["'column 1'", "constant", "drop"]),
     "constant": (lambda Y: with_column(Y, 0.1), ["'column 1'", "constant", "drop"]),
     "all constant": (lambda Y: np.ones_like(Y), ["6 columns", "'column 0'", "constant", "drop"]),
     "nearly constant": (lambda Y: with_column(Y, 1e9 + 1e-7 * Y[:, 1]), ["'column 1'", "constant", "drop"]),
@@ -148,6 +150,15 @@ def test_columns_with_the_same_name_are_refused(table):
 )
 def test_the_container_does_not_change_the_fit(make, table, read):
     assert make().fit(read(table)).elbo_ == make().fit(table).elbo_
+
+
+def test_gaps_may_come_in_any_guise(make, table):
+    holed = np.where(np.arange(table.size).reshape(table.shape) % 7 == 0, np.nan, table)
+    wanted = make().fit(holed).elbo_
+    assert make().fit(np.ma.masked_invalid(holed)).elbo_ == wanted
+    frame = pd.DataFrame(holed, columns=NAMES)
+    assert make().fit(frame.astype("Float64")).elbo_ == wanted
+    assert make().fit(pl.DataFrame(holed, schema=NAMES).fill_nan(None)).elbo_ == wanted
 
 
 @pytest.mark.parametrize("dtype", [bool, int, np.float32, np.uint8])

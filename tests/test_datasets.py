@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from dpgplvm.datasets import make_views
+from dpgplvm.datasets import make_views, make_walkers
 
 ONE_EACH = ((0,), (1,))
 
@@ -148,3 +148,134 @@ def test_arguments_that_do_not_fit_are_refused(arguments, words):
     with pytest.raises(ValueError, match=re.escape(words[0])) as caught:
         make_views(random_state=0, **arguments)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+LIMBS = (("shoulder", "elbow"), ("elbow", "wrist"), ("hip", "knee"), ("knee", "ankle"), ("shoulder", "hip"))
+
+
+def column(video, name):
+    return video.Y[:, video.names.tolist().index(name)]
+
+
+def length_in_picture(video, person, side, limb):
+    start, end = (np.stack([column(video, f"{person} {side} {joint} {axis}") for axis in "xy"]) for joint in limb)
+    return np.hypot(*(end - start))
+
+
+def without_walking(video, name):
+    """What is left of a coordinate when a straight line in the person's own hip is taken out."""
+    person, axis = name.split()[0], name[-1]
+    y, hip = column(video, name), column(video, f"{person} left hip {axis}")
+    return y - np.polyval(np.polyfit(hip, y, 1), hip)
+
+
+def test_walkers_have_two_columns_for_each_joint():
+    video = make_walkers(n_samples=40, n_people=3, random_state=0)
+    assert video.Y.shape == (40, 90)
+    assert video.skeleton.shape == (40, 3, 15, 3)
+    assert len(set(video.names)) == 90
+    assert video.names[:3].tolist() == ["0 head top x", "0 head top y", "0 nose x"]
+    assert video.person.tolist() == [0] * 30 + [1] * 30 + [2] * 30
+    assert [name.split()[0] for name in video.names] == video.person.astype(str).tolist()
+    parts, counts = np.unique(video.part, return_counts=True)
+    assert dict(zip(parts, counts, strict=True)) == {"arms": 24, "head": 18, "legs": 24, "trunk": 24}
+    assert set(video.part[[("knee" in name or "ankle" in name) for name in video.names]]) == {"legs"}
+
+
+@pytest.mark.parametrize(("n_people", "paths"), [(1, [0]), (2, [0, 0]), (3, [0, 0, 1]), (4, [0, 0, 0, 1])])
+def test_the_last_of_three_or_more_walkers_has_a_path_of_their_own(n_people, paths):
+    video = make_walkers(n_samples=5, n_people=n_people, random_state=0)
+    assert video.path[::30].tolist() == paths
+
+
+def test_same_seed_same_walkers():
+    first, again, other = (make_walkers(n_samples=10, random_state=seed) for seed in (3, 3, 4))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not np.array_equal(first.Y, other.Y)
+    rng = np.random.default_rng(3)
+    assert np.array_equal(make_walkers(n_samples=10, random_state=rng).Y, first.Y)
+    assert not np.array_equal(make_walkers(n_samples=10, random_state=rng).Y, first.Y)
+
+
+def test_trackers_error_is_added_to_the_skeleton():
+    clean, noisy = (make_walkers(n_people=4, noise=noise, random_state=0) for noise in (0.0, 2.0))
+    assert np.array_equal(clean.skeleton, noisy.skeleton)
+    np.testing.assert_array_equal(clean.Y[:, ::2], clean.skeleton[..., 0].reshape(150, -1))
+    # 18,000 draws: the standard deviation of their standard deviation is 0.5 % of it.
+    np.testing.assert_allclose((noisy.Y - clean.Y).std(), 2.0, rtol=0.03)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_limbs_of_walkers_keep_their_length(seed):
+    clean, noisy = (make_walkers(n_people=4, noise=noise, random_state=seed) for noise in (0.0, 1.0))
+    for person in range(4):
+        for side in ("left", "right"):
+            for limb in LIMBS:
+                start, end = (clean.names[::2].tolist().index(f"{person} {side} {joint} x") % 15 for joint in limb)
+                lengths = np.linalg.norm(clean.skeleton[:, person, end] - clean.skeleton[:, person, start], axis=1)
+                np.testing.assert_allclose(lengths, lengths[0], rtol=1e-12)
+                if person < 3:
+                    # Seen from the side. The error of a length is that of two ends.
+                    lengths = length_in_picture(noisy, person, side, limb)
+                    assert lengths.std() < 1.25 * np.sqrt(2.0)
+                    np.testing.assert_allclose(
+                        lengths.mean(), length_in_picture(clean, person, side, limb)[0], rtol=0.02
+                    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_walkers_on_one_path_move_together_and_the_other_one_does_not(seed):
+    video = make_walkers(n_people=4, random_state=seed)
+    correlation = np.corrcoef([column(video, f"{person} neck x") for person in range(4)])
+    assert correlation[:3, :3].min() > 0.999
+    assert np.abs(correlation[3, :3]).max() < 0.5
+    steps = np.diff(make_walkers(n_people=4, noise=0.0, random_state=seed).Y, axis=0)
+    hurry = np.corrcoef(steps[:, video.names == "0 neck x"].T, steps[:, video.names == "2 neck x"].T)[0, 1]
+    np.testing.assert_allclose(hurry, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_legs_of_walkers_swing_and_their_trunks_do_not(seed):
+    video = make_walkers(n_people=2, random_state=seed)
+    for person in range(2):
+        for side in ("left", "right"):
+            assert without_walking(video, f"{person} {side} ankle x").std() > 20.0
+            assert without_walking(video, f"{person} {side} knee x").std() > 8.0
+            assert without_walking(video, f"{person} {side} wrist x").std() > 8.0
+            # Two tracking errors are left, and nothing else.
+            assert without_walking(video, f"{person} {side} shoulder x").std() < 1.25 * np.sqrt(2.0)
+        assert without_walking(video, f"{person} head top x").std() < 1.25 * np.sqrt(2.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gait_of_walkers_is_a_gait(seed):
+    video = make_walkers(n_samples=400, n_people=1, noise=0.0, random_state=seed)
+    left, right = (without_walking(video, f"0 {side} ankle x") for side in ("left", "right"))
+    wrist = without_walking(video, "0 left wrist x")
+    assert np.corrcoef(left, right)[0, 1] < -0.8
+    assert np.corrcoef(left, wrist)[0, 1] < -0.8
+    hip, knee, ankle = (
+        np.column_stack([column(video, f"0 left {joint} {axis}") for axis in "xy"])
+        for joint in ("hip", "knee", "ankle")
+    )
+    thigh, shank = ((end - start).T for start, end in ((hip, knee), (knee, ankle)))
+    bend = np.degrees(np.arctan2(*thigh) - np.arctan2(*shank))
+    assert bend.min() > 0.0, "knees bend one way only"
+    assert 45.0 < bend.max() < 70.0
+    # A stride, 150 pixels or so, has two bobs.
+    x, y = column(video, "0 neck x"), column(video, "0 neck y")
+    bob = y - np.polyval(np.polyfit(x, y, 1), x)
+    strides, bobs = (np.sum(np.diff(np.sign(track - np.median(track))) > 0) for track in (left, bob))
+    assert 120.0 < np.ptp(x) / strides < 220.0
+    assert abs(bobs - 2 * strides) <= 2
+
+
+def test_all_columns_of_walkers_vary():
+    assert make_walkers(n_people=4, noise=0.0, random_state=0).Y.std(axis=0).min() > 1.0
+
+
+@pytest.mark.parametrize("arguments", [{"n_samples": 0}, {"n_people": 0}, {"noise": -1.0}], ids=str)
+def test_impossible_walkers_are_refused(arguments):
+    (name, value), *_ = arguments.items()
+    with pytest.raises(ValueError, match=f"{name}={value} is too small"):
+        make_walkers(**arguments)

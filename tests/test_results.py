@@ -16,6 +16,7 @@ from dpgplvm.inference.climb import climb
 from dpgplvm.inference.fit import Fit
 from dpgplvm.inference.objective import Objective
 from dpgplvm.model.posterior import inducing_weights, mean_at
+from dpgplvm.model.table import Table
 from dpgplvm.numerics import computing
 from dpgplvm.results import results
 
@@ -135,7 +136,7 @@ def test_explained_is_the_share_of_the_variance_that_is_predicted(table, fitted)
         mean, variance = map(np.asarray, model.latent_prior.marginals(state.free.latents))
         spread = np.sqrt(mean.var(axis=0) + variance.mean(axis=0))
         X = mean.mean(axis=0) + spread * np.random.default_rng(0).normal(size=(20_000, 4))
-        predicted = np.asarray(mean_at(model, state, inducing_weights(model, state, Y), jnp.asarray(X)))
+        predicted = np.asarray(mean_at(model, state, inducing_weights(model, state, Table(Y)), jnp.asarray(X)))
         wanted = predicted.var(axis=0) / np.asarray(Y).var(axis=0)
     np.testing.assert_allclose(fitted.explained_, wanted, atol=0.03)
     assert (fitted.explained_ <= 1.0).all()

@@ -24,6 +24,7 @@ from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import RBF
 from dpgplvm.model.posterior import inducing_weights, mean_at
 from dpgplvm.model.state import Free
+from dpgplvm.model.table import Table
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,7 @@ def test_gradient_moments_are_those_of_finite_differences(float64, toy, fitted):
     Y = toy[0]
     model, state, Y = fitted._model, jax.tree.map(jnp.asarray, fitted.state_), jnp.asarray(Y)
     X, variance = model.latent_prior.marginals(state.free.latents)
-    weights = inducing_weights(model, state, Y)
+    weights = inducing_weights(model, state, Table(Y))
     spread = np.sqrt(X.var(axis=0) + variance.mean(axis=0))
     h = 1e-5
     numeric = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from dpgplvm.inference.starts import agreement
 from dpgplvm.summary import ALL_NOISE
 
@@ -17,6 +19,13 @@ class FitWarning(UserWarning):
 
 def advise(model: Any) -> Iterator[str]:
     """Sentences about a fitted model, each with what to do."""
+    unseen = np.flatnonzero(~model._seen)
+    if unseen.size:
+        rows = ", ".join(map(str, unseen[:5])) + (", ..." if unseen.size > 5 else "")
+        yield (
+            f"{unseen.size} of the rows of Y have nothing observed (row {rows}): they add nothing, and their latents "
+            "have the prior. Drop them, or fill in what is known"
+        )
     if model.max_iter > 0 and model.explained_.max() < ALL_NOISE:
         remedies = ["fewer latents (n_latents)"]
         if hasattr(model, "n_starts"):

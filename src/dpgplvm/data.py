@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -30,12 +31,15 @@ class Scaling:
         # Divided first: the difference of huge numbers could overflow.
         return Y / self.scale - self.mean / self.scale
 
+    def to_user(self, values: np.ndarray) -> np.ndarray:
+        return values * self.scale + self.mean
+
 
 def mean_and_spread(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of every column, for numbers of any size."""
+    """Mean and standard deviation of what was observed of every column, for numbers of any size."""
     # A power of two, so that dividing by it costs no digits.
-    unit = np.exp2(np.floor(np.log2(np.maximum(np.abs(Y).max(axis=0), 1e-300))))
-    return (Y / unit).mean(axis=0) * unit, (Y / unit).std(axis=0) * unit
+    unit = np.exp2(np.floor(np.log2(np.maximum(np.nanmax(np.abs(Y), axis=0), 1e-300))))
+    return np.nanmean(Y / unit, axis=0) * unit, np.nanstd(Y / unit, axis=0) * unit
 
 
 def refuse_text_columns(table: Any) -> None:
@@ -53,17 +57,83 @@ def refuse_text_columns(table: Any) -> None:
 
 def _is_number(dtype: Any) -> bool:
     if hasattr(dtype, "is_numeric"):  # polars
-        return dtype.is_numeric() or str(dtype) == "Boolean"
+        return dtype.is_numeric() or str(dtype) in ("Boolean", "Null")
     return getattr(dtype, "kind", "O") in "biufc"
 
 
 def read(estimator: Any, Y: Any) -> np.ndarray:
-    """A float matrix in C order, or a sentence about Y."""
+    """A float matrix in C order, NaN for gaps, or a sentence about Y."""
+    return _validated(estimator, Y, ensure_min_samples=2)
+
+
+def read_rows(estimator: Any, Y: Any) -> np.ndarray:
+    """New rows of the table that `estimator` was fitted to: the columns of a DataFrame are found by their names."""
+    values = _validated(estimator, in_order(estimator, Y), reset=False)
+    _refuse_infinity(values, column_names(values.shape[1], getattr(estimator, "feature_names_in_", None)))
+    return values
+
+
+def in_order(estimator: Any, Y: Any) -> Any:
+    """A DataFrame with its columns in the order of training; anything else as it is."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None or not is_frame(Y):
+        if names is None and is_frame(Y) and Y.shape[1] == estimator.n_features_in_:
+            return Y.to_numpy()
+        return Y
+    missing = [str(name) for name in names if name not in set(Y.columns)]
+    unknown = [str(name) for name in Y.columns if name not in set(names)]
+    if missing:
+        raise ValueError(
+            f"Y lacks {_plural(missing, 'column')} {_listed(missing)} of the table that the model was fitted to: "
+            f"add {_them(missing)}, filled with NaN where nothing is known"
+        )
+    if unknown:
+        raise ValueError(
+            f"Y has {_plural(unknown, 'column')} {_listed(unknown)}, which the model was not fitted to: "
+            f"drop {_them(unknown)}"
+        )
+    return Y[list(names)]
+
+
+def is_frame(table: Any) -> bool:
+    """Whether it is a DataFrame, of pandas or of polars."""
+    return hasattr(table, "columns") and hasattr(table, "dtypes")
+
+
+def frame_of(kind: type, values: np.ndarray, names: Sequence[Any], index: Any = None) -> Any:
+    """A DataFrame of this kind, pandas' or polars'."""
+    if kind.__module__.startswith("polars"):
+        return kind(values, schema=list(names))
+    return kind(values, columns=names, index=index)
+
+
+def filled_like(given: Any, values: np.ndarray, changed: np.ndarray, names: np.ndarray | None) -> Any:
+    """`values` [S, D], in the order of training, as `given` came: its container, its order of columns, its index, and
+    the very columns in which nothing is `changed`."""
+    if not is_frame(given):
+        return values
+    columns = list(given.columns)
+    order = list(range(len(columns))) if names is None else [list(names).index(name) for name in columns]
+    frame = frame_of(type(given), values[:, order], columns, getattr(given, "index", None))
+    for name, d in zip(columns, order, strict=True):
+        if not changed[:, d].any():
+            frame = _with_column(frame, name, given[name])
+    return frame
+
+
+def _with_column(frame: Any, name: Any, column: Any) -> Any:
+    if hasattr(frame, "with_columns"):
+        return frame.with_columns(column)
+    frame[name] = column
+    return frame
+
+
+def _validated(estimator: Any, Y: Any, **options: Any) -> np.ndarray:
     refuse_text_columns(Y)
-    if np.ma.isMaskedArray(Y) and np.ma.getmaskarray(Y).any():
-        raise ValueError("Y is a masked array with masked entries, and gaps are not supported yet: fill them")
+    if np.ma.isMaskedArray(Y):
+        Y = np.ma.filled(Y.astype(float), np.nan)
     try:
-        return validate_data(estimator, Y, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=2)
+        return validate_data(estimator, Y, dtype=np.float64, order="C", ensure_all_finite=False, **options)
     except (ValueError, TypeError) as error:
         first = " ".join(str(error).split("array=")[0].split("\n[[")[0].split()).replace(" for X,", "")
         if "could not convert string" in first:
@@ -72,26 +142,31 @@ def read(estimator: Any, Y: Any) -> np.ndarray:
 
 
 def check_values(Y: np.ndarray, names: list[str]) -> None:
-    """Refuse what the model cannot learn from: gaps, for now, and columns that do not vary."""
-    missing = np.isnan(Y)
-    if missing.any():
-        columns = [names[d] for d in np.flatnonzero(missing.any(axis=0))]
+    """Refuse what the model cannot learn from: columns that do not vary, or that were never observed."""
+    _refuse_infinity(Y, names)
+    never = np.isnan(Y).all(axis=0)
+    if never.all():
+        raise ValueError("Y holds nothing but NaN: give a table with observed values")
+    if never.any():
+        columns = [names[d] for d in np.flatnonzero(never)]
         raise ValueError(
-            f"Input Y contains NaN, in {_plural(columns, 'column')} ({_listed(columns)}): "
-            "gaps are not supported yet, so fill them or drop their rows"
+            f"{_plural(columns, 'column')} {_listed(columns)} of Y was never observed (all NaN): drop {_them(columns)}"
         )
+    # Relative to the column's size: a large constant with rounding noise is still a constant.
+    constant = mean_and_spread(Y)[1] <= 1e-12 * np.nanmax(np.abs(Y), axis=0)
+    if constant.any():
+        columns = [names[d] for d in np.flatnonzero(constant)]
+        verb = "is" if len(columns) == 1 else "are"
+        raise ValueError(f"{_plural(columns, 'column')} {_listed(columns)} {verb} constant: drop {_them(columns)}")
+
+
+def _refuse_infinity(Y: np.ndarray, names: list[str]) -> None:
     infinite = np.isinf(Y)
     if infinite.any():
         columns = [names[d] for d in np.flatnonzero(infinite.any(axis=0))]
         raise ValueError(
             f"Y contains infinity, in {_plural(columns, 'column')} {_listed(columns)}: drop or mend those rows"
         )
-    # Relative to the column's size: a large constant with rounding noise is still a constant.
-    constant = mean_and_spread(Y)[1] <= 1e-12 * np.abs(Y).max(axis=0)
-    if constant.any():
-        columns = [names[d] for d in np.flatnonzero(constant)]
-        verb = "is" if len(columns) == 1 else "are"
-        raise ValueError(f"{_plural(columns, 'column')} {_listed(columns)} {verb} constant: drop {_them(columns)}")
 
 
 def check_start(
@@ -201,3 +276,10 @@ def _them(items: list[str]) -> str:
 def _listed(items: list[str], at_most: int = 5) -> str:
     shown = ", ".join(repr(item) for item in items[:at_most])
     return shown if len(items) <= at_most else f"{shown}, ..."
+
+
+def seed(random_state: Any) -> Any:
+    """What numpy's default_rng takes: legacy RandomState objects give it a number."""
+    if isinstance(random_state, np.random.RandomState):
+        return random_state.randint(2**31)
+    return random_state

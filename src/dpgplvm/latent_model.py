@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,13 +21,14 @@ from dpgplvm.model.kernels import NAMED_KERNELS, Kernel
 from dpgplvm.model.state import Free
 from dpgplvm.model.sticks import Concentration
 from dpgplvm.numerics import computing
+from dpgplvm.predictions import Predictions
 from dpgplvm.results import Results, results
 from dpgplvm.summary import summary
 
 _DEFAULT_LATENTS = 10
 
 
-class LatentModel(TransformerMixin, BaseEstimator):
+class LatentModel(Predictions, BaseEstimator):
     """What the three models share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -81,7 +82,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         Y : array or DataFrame [N, D]
-            Rows are samples. Columns must be numbers and must vary.
+            Rows are samples. Columns must be numbers and must vary; NaN is a gap.
         y : ignored
             For scikit-learn's pipelines.
         start : Free or None
@@ -101,9 +102,12 @@ class LatentModel(TransformerMixin, BaseEstimator):
 
     def _fit(self, Y: Any, start: Free | None) -> Self:
         self._check_combination(start)
+        frame = type(Y) if data.is_frame(Y) else None
         Y = data.read(self, Y)
         names = data.column_names(Y.shape[1], getattr(self, "feature_names_in_", None))
         data.check_values(Y, names)
+        seen = ~np.isnan(Y).all(axis=1)
+        Y = Y[seen]
         noise = self._noise()
         n_latents = self._checked_n_latents(*Y.shape)
         given, self._group_names = self._given_groups(names)
@@ -112,7 +116,7 @@ class LatentModel(TransformerMixin, BaseEstimator):
         if start is not None:
             data.check_start(start, self._model.kernel, len(Y), Y.shape[1], n_latents, n_groups, noise)
         self._scaling = data.Scaling.of(Y, self.standardise)
-        self._names = names
+        self._names, self._frame, self._seen = names, frame, seen
         with computing():
             table = self._scaling.to_model(Y)
             ended = fitting.fit(
@@ -132,10 +136,11 @@ class LatentModel(TransformerMixin, BaseEstimator):
                     n_jobs=getattr(self, "n_jobs", None),
                     kernels=self._kernels(),
                 ),
-                np.random.default_rng(_seed(self.random_state)),
+                np.random.default_rng(data.seed(self.random_state)),
                 start,
             )
             self._model = ended.model
+            self._learned_from(Y)
             self._publish(results(self._model, ended, table))
         for advice in advise(self):
             warnings.warn(advice, FitWarning, stacklevel=4)
@@ -154,6 +159,11 @@ class LatentModel(TransformerMixin, BaseEstimator):
         return summary(self)
 
     def _publish(self, found: Results) -> None:
+        # Rows with nothing observed were left out of the fit: they have the prior.
+        latents, variance = np.zeros((2, len(self._seen), found.n_latents))
+        variance += 1.0
+        latents[self._seen], variance[self._seen] = found.latents, found.latent_variance
+        found = found._replace(latents=latents, latent_variance=variance)
         for name, value in found._asdict().items():
             setattr(self, f"{name}_", value)
 
@@ -212,10 +222,3 @@ class LatentModel(TransformerMixin, BaseEstimator):
 
     def _concentration(self) -> Concentration:
         return Concentration()
-
-
-def _seed(random_state: Any) -> Any:
-    """What numpy's default_rng takes: legacy RandomState objects give it a number."""
-    if isinstance(random_state, np.random.RandomState):
-        return random_state.randint(2**31)
-    return random_state

@@ -32,6 +32,7 @@ class Results(NamedTuple):
     latents: np.ndarray  # [N, Q]
     latent_variance: np.ndarray  # [N, Q]
     n_latents: int  # Q, those that are used
+    latent_order: np.ndarray  # [Q] which latent of `state` each of them is
     inducing: np.ndarray  # [M, Q]
     groups: np.ndarray  # [D]
     group_probabilities: np.ndarray  # [D, K]
@@ -68,7 +69,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     marginals = marginals_of(model, free.latents)
     phi = np.asarray(state.phi)
     total, linear, predicted = map(np.asarray, _relevance(model, state, weights_of(model, state, Y)))
-    explained = np.minimum(predicted / np.maximum(Y.var(axis=0), 1e-300), 1.0)
+    explained = np.minimum(predicted / np.maximum(np.nanvar(Y, axis=0), 1e-300), 1.0)
     used = _latents_by_relevance(total * explained[:, None])
     seen = _groups_by_size(phi) if model.inferred_groups else np.arange(phi.shape[1])
     position = np.empty(phi.shape[1], dtype=int)
@@ -81,6 +82,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
         latents=np.asarray(marginals.mean)[:, used],
         latent_variance=np.asarray(marginals.variance)[:, used],
         n_latents=len(used),
+        latent_order=used,
         inducing=np.asarray(free.inducing)[:, used],
         groups=position[phi.argmax(axis=1)],
         group_probabilities=phi[:, seen] / phi[:, seen].sum(axis=1, keepdims=True),

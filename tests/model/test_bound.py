@@ -20,6 +20,7 @@ from dpgplvm.model import sticks as dp
 from dpgplvm.model.bound import Model, elbo_terms, other_terms
 from dpgplvm.model.kernels import NAMED_KERNELS, RBF, Kernel
 from dpgplvm.model.state import Free, State
+from dpgplvm.model.table import Table
 from dpgplvm.numerics import NumericalError
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -33,13 +34,13 @@ seeds = st.integers(0, 2**32 - 1)
 
 def terms_and_gradient(model, state, Y, mixed=False):
     """Both in one, and always of the same types, because compiling is what takes the time here."""
-    return _terms_and_gradient(model, jax.tree.map(np.asarray, state), Y, mixed)
+    return _terms_and_gradient(model, jax.tree.map(np.asarray, state), Table(Y), mixed)
 
 
 @partial(jax.jit, static_argnames=("model", "mixed"))
-def _terms_and_gradient(model, state, Y, mixed):
+def _terms_and_gradient(model, state, table, mixed):
     def total(free, phi):
-        terms = elbo_terms(model, replace(state, free=free, phi=phi), Y, mixed)
+        terms = elbo_terms(model, replace(state, free=free, phi=phi), table, mixed)
         return terms.total, terms
 
     gradient, terms = jax.grad(total, argnums=(0, 1), has_aux=True)(state.free, state.phi)
@@ -49,7 +50,7 @@ def _terms_and_gradient(model, state, Y, mixed):
 class SampledRBF(RBF):
     """A user's kernel: no closed forms, though they are known."""
 
-    psi0, psi1, psi2 = Kernel.psi0, Kernel.psi1, Kernel.psi2
+    psi0, psi1, psi2, psi2_of_rows = Kernel.psi0, Kernel.psi1, Kernel.psi2, Kernel.psi2_of_rows
 
 
 # Each with the name of its hyperparameters in the witness.

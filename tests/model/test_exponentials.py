@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpgplvm.model.exponentials import exp, sum_of_exponentials
-from dpgplvm.model.pairs import midpoints, symmetric_matrix
+from dpgplvm.model.exponentials import exp, exponentials, sum_of_exponentials
+from dpgplvm.model.pairs import midpoints, product_weights, symmetric_matrix, upper_triangle
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -101,6 +101,18 @@ def test_sum_and_adjoint_match_automatic_differentiation(seed, scale):
         np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12 * np.abs(wanted).max())
 
 
+@given(seed=seeds, scale=st.floats(0.01, 8.0))
+def test_every_exponential_and_the_adjoint_match_automatic_differentiation(seed, scale):
+    inputs, _ = random_exponents(seed, scale)
+    cotangent = jnp.asarray(np.random.default_rng(seed).normal(size=(7, 5)))
+    ours, pull_back = jax.vjp(exponentials, *inputs)
+    plain, plain_pull_back = jax.vjp(lambda offset, left, right: jnp.exp(offset[:, None] + left @ right.T), *inputs)
+    np.testing.assert_allclose(ours, plain, rtol=1e-12)
+    np.testing.assert_allclose(exponentials(*inputs), plain, rtol=1e-12)
+    for found, wanted in zip(pull_back(cotangent), plain_pull_back(cotangent), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12 * np.abs(wanted).max())
+
+
 def directional_differences(function, inputs, directions, step=1e-3):
     """Fourth-order central differences along one direction through all inputs."""
 
@@ -153,6 +165,42 @@ def test_symmetric_matrix_and_its_adjoint(n):
     np.testing.assert_array_equal(found, naive_symmetric_matrix(values, n))
     transpose = [np.vdot(naive_symmetric_matrix(unit, n), cotangent) for unit in np.eye(n_pairs)]
     np.testing.assert_allclose(pull_back(jnp.asarray(cotangent))[0], transpose, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_the_upper_triangle_and_its_adjoint(n):
+    rng = np.random.default_rng(n)
+    n_pairs = n * (n + 1) // 2
+    values, cotangent = rng.normal(size=n_pairs), rng.normal(size=n_pairs)
+    found, pull_back = jax.vjp(upper_triangle, jnp.asarray(naive_symmetric_matrix(values, n)))
+    np.testing.assert_array_equal(found, values)
+    # What is symmetric is what matters: along a symmetric change, the adjoint is the transpose.
+    slopes = np.asarray(pull_back(jnp.asarray(cotangent))[0])
+    along = [np.vdot(slopes, naive_symmetric_matrix(unit, n)) for unit in np.eye(n_pairs)]
+    np.testing.assert_allclose(along, cotangent, rtol=1e-13)
+
+
+def test_many_matrices_are_as_many_times_one():
+    rng = np.random.default_rng(3)
+    values, cotangents = jnp.asarray(rng.normal(size=(2, 3, 10))), jnp.asarray(rng.normal(size=(2, 3, 4, 4)))
+    matrices, pull_back = jax.vjp(symmetric_matrix, values)
+    triangles, pull_back_triangles = jax.vjp(upper_triangle, matrices)
+    slopes, slopes_of_triangles = pull_back(cotangents)[0], pull_back_triangles(values)[0]
+    np.testing.assert_array_equal(triangles, values)
+    for at in np.ndindex(2, 3):
+        one, pull_back_one = jax.vjp(symmetric_matrix, values[at])
+        np.testing.assert_array_equal(matrices[at], one)
+        np.testing.assert_array_equal(slopes[at], pull_back_one(cotangents[at])[0])
+        np.testing.assert_array_equal(slopes_of_triangles[at], jax.vjp(upper_triangle, one)[1](values[at])[0])
+
+
+@given(seed=seeds)
+def test_pairs_times_their_weights_add_up_to_the_product_of_the_matrices(seed):
+    rng = np.random.default_rng(seed)
+    statistic, matrices = rng.normal(size=10), rng.normal(size=(3, 4, 4))
+    matrices = matrices + matrices.swapaxes(1, 2)
+    wanted = [(naive_symmetric_matrix(statistic, 4) * matrix).sum() for matrix in matrices]
+    np.testing.assert_allclose(product_weights(jnp.asarray(matrices)) @ statistic, wanted, rtol=1e-12, atol=1e-13)
 
 
 def test_symmetric_matrix_finds_the_number_of_points_for_many_sizes():

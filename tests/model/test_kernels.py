@@ -17,6 +17,7 @@ from jaxtyping import TypeCheckError
 from dpgplvm.model.kernels import NAMED_KERNELS, RBF, Kernel, Linear, Parameter
 from dpgplvm.model.kernels.base import standard_normal_draws
 from dpgplvm.model.statistics import gather
+from dpgplvm.model.table import Table
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -51,7 +52,7 @@ class FineMatern(Matern):
 class SampledRBF(RBF):
     """The RBF kernel without its closed forms."""
 
-    psi0, psi1, psi2 = Kernel.psi0, Kernel.psi1, Kernel.psi2
+    psi0, psi1, psi2, psi2_of_rows = Kernel.psi0, Kernel.psi1, Kernel.psi2, Kernel.psi2_of_rows
 
 
 class FinelySampledRBF(SampledRBF):
@@ -59,7 +60,7 @@ class FinelySampledRBF(SampledRBF):
 
 
 class SampledLinear(Linear):
-    psi0, psi1, psi2 = Kernel.psi0, Kernel.psi1, Kernel.psi2
+    psi0, psi1, psi2, psi2_of_rows = Kernel.psi0, Kernel.psi1, Kernel.psi2, Kernel.psi2_of_rows
 
 
 def random_theta(kernel, rng, n_latents=Q, smallest=0.01, largest=30.0):
@@ -78,22 +79,28 @@ def random_latents(rng, smallest=1e-6, largest=3.0, n_latents=Q):
 
 
 def statistics(kernel, theta, mean, variance, Z):
-    """psi0, psi1, psi2 of the library, from and to NumPy."""
-    theta, mean, variance, Z = jax.tree.map(jnp.asarray, (theta, mean, variance, Z))
-    found = kernel.psi0(theta, mean, variance), kernel.psi1(theta, mean, variance, Z)
-    return [np.asarray(value) for value in (*found, kernel.psi2(theta, mean, variance, Z))]
+    """psi0, psi1, psi2 and psi2 of every row of the library, from and to NumPy."""
+    theta, *rows_and_points = jax.tree.map(jnp.asarray, (theta, mean, variance, Z))
+    found = kernel.psi0(theta, *rows_and_points[:2]), kernel.psi1(theta, *rows_and_points)
+    found += kernel.psi2(theta, *rows_and_points), kernel.psi2_of_rows(theta, *rows_and_points)
+    return [np.asarray(value) for value in found]
 
 
 def by_quadrature(value, diagonal, mean, variance, Z, grid, weights):
-    """The three statistics of any kernel, row by row, on a grid for the standard normal."""
-    psi0, psi1, psi2 = 0.0, [], 0.0
+    """The statistics of any kernel, row by row, on a grid for the standard normal."""
+    psi0, psi1, psi2 = [], [], []
     for mu, S in zip(mean, variance, strict=True):
         X = mu + np.sqrt(S) * grid
         k = value(X, Z)
-        psi0 = psi0 + weights @ diagonal(X)
+        psi0.append(weights @ diagonal(X))
         psi1.append(weights @ k)
-        psi2 = psi2 + (weights[:, None] * k).T @ k
-    return psi0, np.array(psi1), psi2
+        psi2.append((weights[:, None] * k).T @ k)
+    return np.array(psi0), np.array(psi1), sum(psi2), in_pairs(psi2)
+
+
+def in_pairs(matrices):
+    """Of every symmetric matrix its entries m <= m', row by row."""
+    return np.array([[matrix[m, k] for m in range(len(matrix)) for k in range(m, len(matrix))] for matrix in matrices])
 
 
 def in_paper(kernel, theta):
@@ -166,10 +173,12 @@ def test_statistics_match_sampling(kernel):
     X = mean + np.sqrt(variance) * rng.normal(size=(n_draws, N, Q))
     value, diagonal = in_paper(kernel, theta)
     k = value(X.reshape(-1, Q), Z).reshape(n_draws, N, M)
-    sampled = diagonal(X.reshape(-1, Q)).reshape(n_draws, N).sum(axis=1), k, np.einsum("snm,snk->smk", k, k)
+    squares = np.einsum("snm,snk->snmk", k, k)[..., *np.triu_indices(M)]
+    sampled = diagonal(X.reshape(-1, Q)).reshape(n_draws, N), k, np.einsum("snm,snk->smk", k, k), squares
     for found, draws in zip(statistics(NAMED_KERNELS[kernel], theta, mean, variance, Z), sampled, strict=True):
-        standard_error = draws.std(axis=0) / np.sqrt(n_draws)
-        assert (np.abs(found - draws.mean(axis=0)) <= 5.0 * standard_error + 1e-12).all()
+        draws = np.ascontiguousarray(np.moveaxis(draws, 0, -1))  # NumPy adds up in pairs only along the last axis
+        standard_error = draws.std(axis=-1) / np.sqrt(n_draws)
+        assert (np.abs(found - draws.mean(axis=-1)) <= 5.0 * standard_error + 1e-12).all()
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -178,29 +187,97 @@ def test_statistics_and_gradients_match_the_paper(kernel, seed):
     rng = np.random.default_rng(seed)
     mean, variance, Z = random_latents(rng, smallest=1e-3)
     at = {**random_theta(kernel, rng), "mean": mean, "variance": variance, "Z": Z}
-    weights = rng.normal(), rng.normal(size=(N, M)), rng.normal(size=(M, M))
+    weights = random_weights(rng)
 
     def in_paper(at):
         rows = at["mean"], at["variance"]
-        found = witness.psi0(kernel, at, *rows), *(f(kernel, at, *rows, at["Z"]) for f in (witness.psi1, witness.psi2))
-        return sum((weight * value).sum() for weight, value in zip(weights, found, strict=True))
+        found = witness.prior_variance(kernel, at, *rows), witness.psi1(kernel, at, *rows, at["Z"])
+        alone = [witness.psi2(kernel, at, *(part[[n]] for part in rows), at["Z"]) for n in range(N)]
+        found += sum(alone), in_pairs(alone)
+        return combined(found, weights)
 
-    value, gradient = weighted_statistics(kernel, jax.tree.map(jnp.asarray, at), weights)
+    value, gradient = weighted_statistics(NAMED_KERNELS[kernel], jax.tree.map(jnp.asarray, at), weights)
     np.testing.assert_allclose(value, in_paper(at), rtol=1e-9)
     for name, wanted in witness.derivatives(in_paper, at).items():
         np.testing.assert_allclose(gradient[name], wanted, rtol=1e-8, atol=1e-10 * np.abs(wanted).max(), err_msg=name)
 
 
+def random_weights(rng):
+    return [rng.normal(size=shape) for shape in ((N,), (N, M), (M, M), (N, M * (M + 1) // 2))]
+
+
+def combined(found, weights):
+    """One number made of all statistics."""
+    return sum((weight * value).sum() for weight, value in zip(weights, found, strict=True))
+
+
 @partial(jax.jit, static_argnames="kernel")
 def weighted_statistics(kernel, at, weights):
-    """One number made of all statistics, and its gradient in everything."""
+    """That number, and its gradient in everything."""
 
-    def combined(at):
-        rows, ours = (at["mean"], at["variance"]), NAMED_KERNELS[kernel]
-        found = ours.psi0(at, *rows), ours.psi1(at, *rows, at["Z"]), ours.psi2(at, *rows, at["Z"])
-        return sum((weight * value).sum() for weight, value in zip(weights, found, strict=True))
+    def of_kernel(at):
+        rows = at["mean"], at["variance"]
+        found = kernel.psi0(at, *rows), kernel.psi1(at, *rows, at["Z"])
+        found += kernel.psi2(at, *rows, at["Z"]), kernel.psi2_of_rows(at, *rows, at["Z"])
+        return combined(found, weights)
 
-    return jax.value_and_grad(combined)(at)
+    return jax.value_and_grad(of_kernel)(at)
+
+
+# Each with the name of its hyperparameters in the witness.
+SAMPLED = {
+    "sampled rbf": (SampledRBF(), "rbf"),
+    "sampled linear": (SampledLinear(), "linear"),
+    "matern": (Matern(), "rbf"),
+}
+
+
+def on_its_draws(kernel, theta, mean, variance, Z):
+    """The statistics of a kernel without closed forms: sums over its draws."""
+    functions = matern_in_numpy(theta) if kernel == "matern" else in_paper(SAMPLED[kernel][1], theta)
+    n_draws = Kernel.n_draws
+    return by_quadrature(
+        *functions, mean, variance, Z, standard_normal_draws(n_draws, Q), np.full(n_draws, 1.0 / n_draws)
+    )
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, *SAMPLED])
+@given(seed=seeds)
+def test_psi2_of_rows_is_psi2_of_each_row_alone_and_adds_up(kernel, seed):
+    ours, name = SAMPLED.get(kernel) or (NAMED_KERNELS[kernel], kernel)
+    rng = np.random.default_rng(seed)
+    theta, (mean, variance, Z) = random_theta(name, rng), random_latents(rng)
+    of_rows, whole = psi2_by_rows_and_whole(ours, theta, mean, variance, Z)
+    if kernel in SAMPLED:
+        wanted = on_its_draws(kernel, theta, mean, variance, Z)[-1]
+    else:
+        wanted = in_pairs([witness.psi2(kernel, theta, mean[[n]], variance[[n]], Z) for n in range(N)])
+    for n in range(N):
+        np.testing.assert_allclose(of_rows[n], wanted[n], rtol=1e-9, atol=1e-9 * np.abs(wanted[n]).max())
+    np.testing.assert_allclose(of_rows.sum(axis=0), in_pairs([whole])[0], rtol=1e-9, atol=1e-9 * np.abs(whole).max())
+
+
+@partial(jax.jit, static_argnames="kernel")
+def psi2_by_rows_and_whole(kernel, theta, mean, variance, Z):
+    return kernel.psi2_of_rows(theta, mean, variance, Z), kernel.psi2(theta, mean, variance, Z)
+
+
+@pytest.mark.parametrize("kernel", SAMPLED)
+@given(seed=seeds)
+def test_sampled_statistics_and_gradients_are_those_of_their_draws(kernel, seed):
+    ours, name = SAMPLED[kernel]
+    rng = np.random.default_rng(seed)
+    mean, variance, Z = random_latents(rng, smallest=1e-3)
+    at = {**random_theta(name, rng), "mean": mean, "variance": variance, "Z": Z}
+    weights = random_weights(rng)
+
+    def in_numpy(at):
+        return combined(on_its_draws(kernel, at, at["mean"], at["variance"], at["Z"]), weights)
+
+    value, gradient = weighted_statistics(ours, jax.tree.map(jnp.asarray, at), weights)
+    np.testing.assert_allclose(value, in_numpy(at), rtol=1e-9)
+    for part, wanted in witness.derivatives(in_numpy, at).items():
+        np.testing.assert_allclose(gradient[part], wanted, rtol=1e-8, atol=1e-10 * np.abs(wanted).max(), err_msg=part)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -239,7 +316,8 @@ def matern_in_numpy(theta):
 
 def root_mean_square_error(found, wanted):
     """Of psi1 and psi2 together, each in units of its largest entry; psi0 of a stationary kernel has no error."""
-    return np.sqrt(np.mean([((a - b) ** 2).mean() / (b**2).max() for a, b in zip(found[1:], wanted[1:], strict=True)]))
+    pairs = zip(found[1:3], wanted[1:3], strict=True)
+    return np.sqrt(np.mean([((a - b) ** 2).mean() / (b**2).max() for a, b in pairs]))
 
 
 @pytest.mark.parametrize(
@@ -284,7 +362,7 @@ def test_a_user_kernel_is_differentiable_in_everything():
 
     @jax.jit
     def combined(at):
-        found = gather(Matern(), at, at["mean"], at["variance"], at["Z"], Y)
+        found = gather(Matern(), at, at["mean"], at["variance"], at["Z"], Table(Y))
         return found.psi0 + (found.psi1_y * weights[0]).sum() + (found.psi2 * weights[1]).sum()
 
     gradient = jax.grad(combined)(at)

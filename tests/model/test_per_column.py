@@ -17,13 +17,15 @@ from scipy.stats import multivariate_normal
 
 from dpgplvm.inference.objective import Objective
 from dpgplvm.model.bound import Model, elbo_terms, group_bounds
-from dpgplvm.model.collapsed import column_bounds, factorise, mean_weights
+from dpgplvm.model.by_column import posterior_of_columns
+from dpgplvm.model.collapsed import column_bounds, factorise
 from dpgplvm.model.kernels import NAMED_KERNELS, RBF
 from dpgplvm.model.latents import Marginals
-from dpgplvm.model.per_column import Columns, bounds_of_columns, diagonalise, mean_weights_of_columns
+from dpgplvm.model.per_column import Columns, bounds_of_columns, diagonalise
 from dpgplvm.model.posterior import inducing_weights
 from dpgplvm.model.state import Free
 from dpgplvm.model.statistics import Statistics
+from dpgplvm.model.table import Table
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -204,11 +206,18 @@ def test_the_spectrum_is_what_it_says():
     np.testing.assert_allclose(spectrum.projected, spectrum.whiten @ psi[1].T @ Y, rtol=1e-10)
 
 
+@jax.jit
+def mean_weights_of_columns(K, columns, statistics):
+    """Of y itself, from the posterior of the unscaled functions, as `posterior` does it."""
+    noise, scale = columns
+    unscaled = statistics._replace(psi1_y=statistics.psi1_y / scale)
+    return posterior_of_columns(K, noise * scale**2, unscaled, None).weights * scale
+
+
 @given(seed=seeds)
 def test_mean_weights_match_a_direct_solve(seed):
     K, (psi0, psi1, psi2), Y, columns, _ = random_group(seed)
-    spectrum = diagonalise(jnp.asarray(K), as_statistics((psi0, psi1, psi2), Y))
-    found = mean_weights_of_columns(jax.tree.map(jnp.asarray, columns), spectrum)
+    found = mean_weights_of_columns(*as_arrays(K, columns, (psi0, psi1, psi2), Y))
     wanted = []
     for beta, s, y in zip(*columns, Y.T, strict=True):
         of_f = np.linalg.solve(K + beta * s**2 * psi2, beta * s * psi1.T @ y)  # y = s f + noise
@@ -221,9 +230,10 @@ def test_with_one_noise_for_all_the_mean_weights_are_shared():
     K, psi, Y, _, _ = random_group(5)
     statistics = as_statistics(psi, Y)
     columns = Columns(jnp.full(D, 3.0), jnp.ones(D))
-    found = mean_weights_of_columns(columns, diagonalise(jnp.asarray(K), statistics))
-    beta = jnp.asarray(3.0)
-    np.testing.assert_allclose(found, mean_weights(beta, factorise(jnp.asarray(K), beta, statistics)), rtol=1e-9)
+    found = mean_weights_of_columns(jnp.asarray(K), columns, statistics)
+    factors = factorise(jnp.asarray(K), jnp.asarray(3.0), statistics)
+    shared = 3.0 * factors.whiten.T @ (factors.whiten_posterior.T @ factors.projected)
+    np.testing.assert_allclose(found, shared, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -236,7 +246,7 @@ def test_with_certain_latents_as_inducing_points_the_bound_is_exact(kernel):
     model = Model(NAMED_KERNELS[kernel], jitter=1e-11)
     arguments = jax.tree.map(jnp.asarray, (theta, columns))
     inducing = jnp.asarray(X[: NAMED_KERNELS[kernel].rank(Q)])  # more would make the linear kernel's K singular
-    found = group_bounds(model, *arguments, marginals, inducing, jnp.asarray(Y))
+    found = group_bounds(model, *arguments, marginals, inducing, Table(Y))
     K = witness.covariance(kernel, theta, X, X)
     wanted = [
         multivariate_normal.logpdf(y, cov=s**2 * K + np.eye(N) / beta) for beta, s, y in zip(*columns, Y.T, strict=True)
@@ -249,12 +259,35 @@ def test_a_covariance_that_is_not_positive_definite_gives_not_a_number():
     assert np.isnan(bounds_of_columns(*as_arrays(-np.eye(M), columns, psi, Y))).all()
 
 
-def test_at_absurd_precisions_a_bound_is_small_or_not_a_number():
+with_and_without_gaps = pytest.mark.parametrize("gaps", [False, True], ids=["complete", "gaps"])
+
+
+@with_and_without_gaps
+def test_what_only_rounding_can_say_is_not_a_number(gaps):
+    """That a column is explained by more than there is of it, or that its function varies less than not at all."""
+    K, psi, Y, columns, _ = random_group(13)
+    K, columns, statistics = as_arrays(K, columns, psi, Y)
+    pattern = None
+    if gaps:
+        pattern = jnp.zeros(D, dtype=int)
+        of_patterns = {name: getattr(statistics, name)[None] for name in ("n_rows", "psi0", "psi2")}
+        statistics = statistics._replace(**of_patterns)
+    too_little = statistics._replace(y_squared=statistics.y_squared.at[1].set(0.0))
+    certain = statistics._replace(psi0=0.0 * statistics.psi0)
+    assert np.isfinite(bounds_of_columns(K, columns, statistics, pattern)).all()
+    np.testing.assert_array_equal(np.isnan(bounds_of_columns(K, columns, too_little, pattern)), np.arange(D) == 1)
+    assert np.isnan(bounds_of_columns(K, columns, certain, pattern)).all()
+
+
+@with_and_without_gaps
+def test_at_absurd_precisions_a_bound_is_small_or_not_a_number(gaps):
     """A smooth kernel with hardly any jitter: rounding in Psi2 is multiplied by 1e13 and more, and then by beta."""
     rng = np.random.default_rng(8)
     n_rows, n_inducing = 30, 20
     X, Z = rng.normal(size=(n_rows, Q)), rng.normal(size=(n_inducing, Q))
     Y = np.sin(X @ rng.normal(size=(Q, D)))
+    if gaps:
+        Y[0, 0] = np.nan
     marginals = Marginals(jnp.asarray(X), jnp.full((n_rows, Q), 1e-6))
     theta = {"ard_weights": jnp.full(Q, 0.05), "signal_variance": jnp.asarray(1.0)}
     bounds = partial(jax.jit, static_argnums=0)(group_bounds)
@@ -262,7 +295,7 @@ def test_at_absurd_precisions_a_bound_is_small_or_not_a_number():
     for jitter in (1e-15, 1e-13, 1e-11, 1e-6):
         for log_precision in (2.0, 20.0, 40.0, 80.0, 160.0):
             columns = Columns(jnp.full(D, np.exp(log_precision)), jnp.ones(D))
-            F = np.asarray(bounds(Model(RBF()), theta, columns, marginals, jnp.asarray(Z), jnp.asarray(Y), jitter))
+            F = np.asarray(bounds(Model(RBF()), theta, columns, marginals, jnp.asarray(Z), Table.of(Y), jitter))
             # The noise alone can put no more on a row than log beta / 2.
             assert (np.isnan(F) | (0.5 * n_rows * log_precision > F)).all(), (jitter, log_precision, F)
             found[jitter, log_precision] = F
@@ -285,8 +318,8 @@ def random_problem(seed, kernel):
 
 
 @partial(jax.jit, static_argnames="model")
-def bound_and_gradient(model, state, Y):
-    return jax.value_and_grad(lambda free: elbo_terms(model, replace(state, free=free), Y).total)(state.free)
+def bound_and_gradient(model, state, table):
+    return jax.value_and_grad(lambda free: elbo_terms(model, replace(state, free=free), table).total)(state.free)
 
 
 @pytest.mark.parametrize(("kernel", "held"), [*((kernel, False) for kernel in KERNELS), ("rbf", True)])
@@ -295,7 +328,7 @@ def test_gradient_of_the_objective_is_that_of_the_bound(kernel, held):
     free, Y = random_problem(9, kernel)
     phi = np.random.default_rng(0).dirichlet(np.ones(T), size=D) if held else None
     evaluation = Objective(model, Y, phi).evaluate(free)
-    value, gradient = bound_and_gradient(model, jax.tree.map(jnp.asarray, evaluation.state), Y)
+    value, gradient = bound_and_gradient(model, jax.tree.map(jnp.asarray, evaluation.state), Table(Y))
     np.testing.assert_allclose(evaluation.value, value, rtol=1e-11)
     assert jax.tree.structure(evaluation.gradient) == jax.tree.structure(gradient)
     for (path, found), wanted in zip(
@@ -349,7 +382,7 @@ def test_weights_of_a_state_are_those_of_its_columns():
     model = Model(RBF(), jitter=JITTER)
     free, Y = random_problem(12, "rbf")
     state = jax.tree.map(jnp.asarray, Objective(model, Y, np.full((D, T), 1.0 / T)).evaluate(free).state)
-    found = inducing_weights(model, state, jnp.asarray(Y))
+    found = inducing_weights(model, state, Table(jnp.asarray(Y)))
     mean, S, Z = np.asarray(free.latents["mean"]), np.exp(free.latents["log_variance"]), np.asarray(free.inducing)
     for t in range(T):
         theta = {name: np.exp(np.asarray(values[t])) for name, values in free.log_theta.items()}

@@ -20,6 +20,7 @@ from dpgplvm.model.latents import Marginals
 from dpgplvm.model.posterior import inducing_weights, mean_at
 from dpgplvm.model.relevance import relevance, spread_of_latents
 from dpgplvm.model.state import Free, State
+from dpgplvm.model.table import Table
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -31,7 +32,7 @@ ERROR = 0.02  # what relevance promises, twice over
 
 compiled_weights = partial(jax.jit, static_argnames="model")(inducing_weights)
 compiled_relevance = partial(jax.jit, static_argnames="model")(
-    lambda model, state, Y: relevance(model, state, inducing_weights(model, state, Y))
+    lambda model, state, table: relevance(model, state, inducing_weights(model, state, table))
 )
 compiled_mean = partial(jax.jit, static_argnames="model")(mean_at)
 
@@ -51,7 +52,7 @@ def as_state(free, phi, names):
 
 
 def relevance_of(kernel, free, phi, Y):
-    found = compiled_relevance(Model(NAMED_KERNELS[kernel]), as_state(free, phi, witness.PARAMETERS[kernel]), Y)
+    found = compiled_relevance(Model(NAMED_KERNELS[kernel]), as_state(free, phi, witness.PARAMETERS[kernel]), Table(Y))
     return np.asarray(found.total), np.asarray(found.linear)
 
 
@@ -90,7 +91,7 @@ def spread(free):
 def test_posterior_means_match_dense_algebra(kernel, seed):
     free, phi, Y = random_point(seed, kernel)
     model, state = Model(NAMED_KERNELS[kernel], jitter=JITTER), as_state(free, phi, witness.PARAMETERS[kernel])
-    weights = compiled_weights(model, state, Y)
+    weights = compiled_weights(model, state, Table(Y))
     wanted = dense_weights(kernel, free, Y)
     np.testing.assert_allclose(weights, wanted, rtol=1e-6, atol=1e-7 * np.abs(wanted).max())
     X = np.random.default_rng(seed).normal(size=(5, Q))
@@ -165,7 +166,7 @@ def test_a_product_is_shared_by_both_latents(n_latents, centre):
     free = witness.random_free("rbf", rng, N, n_latents, 4, T)
     free["mean"] = free["mean"] - free["mean"].mean(axis=0) + centre
     state = as_state(free, rng.dirichlet(np.ones(T), size=D), ["signal_variance"])
-    found = compiled_relevance(Model(Product()), state, rng.normal(size=(N, D)))
+    found = compiled_relevance(Model(Product()), state, Table(rng.normal(size=(N, D))))
     m, s = (part[:2] for part in spread(free))
     variance = np.prod(m**2 + s**2) - np.prod(m**2)
     wanted = s**2 * (m**2 + s**2)[::-1] / variance  # E[Var(x1 x2 | x2)] = s1^2 E[x2^2]

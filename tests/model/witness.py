@@ -57,7 +57,8 @@ def psi0(kernel: str, theta: dict, mu: np.ndarray, S: np.ndarray):
 
 def psi1(kernel: str, theta: dict, mu: np.ndarray, S: np.ndarray, Z: np.ndarray) -> np.ndarray:
     """E[k(x_i, z_j)]."""
-    return np.array([[_expected_value(kernel, theta, mu[i], S[i], z) for z in Z] for i in range(len(mu))])
+    values = [[_expected_value(kernel, theta, mu[i], S[i], z) for z in Z] for i in range(len(mu))]
+    return np.array(values).reshape(len(mu), len(Z))
 
 
 def psi2(kernel: str, theta: dict, mu: np.ndarray, S: np.ndarray, Z: np.ndarray) -> np.ndarray:
@@ -143,12 +144,31 @@ def log_determinant(A):
     return log_size + np.log(sign)
 
 
-def group_bounds(kernel, theta, beta, mu, S, Z, Y, jitter=1e-6):
-    """F[:, t]. The jitter is the library's: a share of K's mean diagonal. The paper has none."""
+def group_bounds(kernel, theta, beta, mu, S, Z, Y, jitter=1e-6, scale=1.0):
+    """F[:, t]; a column with gaps (NaN) has the bound of the rows that it was observed in, and of no others.
+
+    The jitter is the library's: a share of K's mean diagonal. The paper has none. Neither has it noise and scale of
+    columns: the density of y is that of y / s, with a precision that is s^2 as large, divided by s for every row.
+    """
+    K = jittered_covariance(kernel, theta, Z, jitter)
+    columns = zip(Y.T, *np.broadcast_arrays(beta, scale, np.empty(Y.shape[1]))[:2], strict=True)
+    statistics, bounds = {}, []
+    for y, beta_d, s in columns:
+        rows = ~np.isnan(y)
+        if rows.tobytes() not in statistics:  # they do not depend on the values of y
+            statistics[rows.tobytes()] = psi_statistics(kernel, theta, mu[rows], S[rows], Z)
+        psi = statistics[rows.tobytes()]
+        bounds.append(column_bound(K, beta_d * s**2, *psi, y[rows] / s) - rows.sum() * np.log(s))
+    return np.array(bounds)
+
+
+def jittered_covariance(kernel, theta, Z, jitter=1e-6):
     K = covariance(kernel, theta, Z, Z)
-    K = K + jitter * np.trace(K) / len(Z) * np.eye(len(Z))
-    statistics = (psi0(kernel, theta, mu, S), psi1(kernel, theta, mu, S, Z), psi2(kernel, theta, mu, S, Z))
-    return np.array([column_bound(K, beta, *statistics, y) for y in Y.T])
+    return K + jitter * np.trace(K) / len(Z) * np.eye(len(Z))
+
+
+def psi_statistics(kernel, theta, mu, S, Z):
+    return psi0(kernel, theta, mu, S), psi1(kernel, theta, mu, S, Z), psi2(kernel, theta, mu, S, Z)
 
 
 def divergence(mu, S):
@@ -186,39 +206,53 @@ def log_hyperprior(kernel, theta, beta, widths=(3.0, 2.0, 3.0), of_value=False):
     """log p(theta, beta) of one group: log-Normals with widths for (relevance, scale, noise).
 
     The paper has width one, and writes I_{Q+1} where a group has Q+2 numbers: Q weights, a variance, a noise precision.
-    `of_value` is the density of theta, as in the paper; without it, that of log theta.
+    `of_value` is the density of theta, as in the paper; without it, that of log theta. `beta` is None where noise is
+    the columns' own.
     """
     relevance, scale, noise = widths
-    numbers = [(beta, noise)]
+    numbers = [] if beta is None else [(beta, noise)]
     for name in PARAMETERS[kernel]:
         numbers += [(value, relevance if name in PER_LATENT else scale) for value in np.ravel(theta[name])]
-    total = 0.0
-    for value, width in numbers:
-        total = total - 0.5 * np.log(2.0 * np.pi) - np.log(width) - 0.5 * (np.log(value) / width) ** 2
-        total = total - np.log(value) if of_value else total
-    return total
+    return sum(_log_normal(value, width, of_value) for value, width in numbers)
+
+
+def _log_normal(value, width, of_value=False):
+    of_log = -0.5 * np.log(2.0 * np.pi) - np.log(width) - 0.5 * (np.log(value) / width) ** 2
+    return of_log - np.log(value) if of_value else of_log
 
 
 def elbo(kernel, free: dict, phi, sticks, Y, mixed=False, jitter=1e-6) -> dict:
-    """Every term of the bound. `free` holds mean and inducing, and the logs of variance, beta and all of theta."""
+    """Every term of the bound. `free` holds mean and inducing, and the logs of variance, beta and all of theta.
+
+    With a `log_scale` in it, noise and scale are the columns' own, and the scale is priced as the signal variance that
+    it stands for. Y may have gaps, as in `group_bounds`.
+    """
     S, beta = np.exp(free["log_variance"]), np.exp(free["log_noise_precision"])
     theta = {name: np.exp(free[name]) for name in PARAMETERS[kernel]}
     latents = (free["mean"], S, free["inducing"])
-    T, D = len(beta), Y.shape[1]
-    groups = [({name: values[t] for name, values in theta.items()}, beta[t]) for t in range(T)]
-    likelihood = 0.0
+    D, T = phi.shape
+    of_columns = "log_scale" in free
+    groups = [({name: values[t] for name, values in theta.items()}, None if of_columns else beta[t]) for t in range(T)]
+    hyperprior = sum(log_hyperprior(kernel, *group) for group in groups)
+    likelihood, scale = 0.0, 1.0
+    if of_columns:
+        scale = np.exp(free["log_scale"])
+        hyperprior = hyperprior + sum(
+            _log_normal(b, 3.0) + _log_normal(s**2, 2.0) for b, s in zip(beta, scale, strict=True)
+        )
     if mixed:
         for d in range(D):
             theta_d = {name: sum(phi[d, t] * values[t] for t in range(T)) for name, values in theta.items()}
             likelihood = likelihood + group_bounds(kernel, theta_d, phi[d] @ beta, *latents, Y[:, [d]], jitter)[0]
     else:
         for t, (theta_t, beta_t) in enumerate(groups):
-            likelihood = likelihood + (phi[:, t] * group_bounds(kernel, theta_t, beta_t, *latents, Y, jitter)).sum()
+            bounds = group_bounds(kernel, theta_t, beta if of_columns else beta_t, *latents, Y, jitter, scale)
+            likelihood = likelihood + (phi[:, t] * bounds).sum()
     return {
         "likelihood": likelihood,
         "latents": -divergence(free["mean"], S),
         **stick_terms(phi, *sticks),
-        "hyperprior": sum(log_hyperprior(kernel, *group) for group in groups),
+        "hyperprior": hyperprior,
     }
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,6 +15,7 @@ from dpgplvm.model.bound import Model
 from dpgplvm.model.latents import LatentParameters, Marginals
 from dpgplvm.model.posterior import inducing_weights
 from dpgplvm.model.state import State
+from dpgplvm.model.table import Table
 
 # Groups have threads of their own; XLA's, inside of one group, cost more than they gain at every size measured.
 ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
@@ -38,13 +41,18 @@ def marginals_of(model: Model, latents: LatentParameters) -> Marginals:
 def weights_of(model: Model, state: State, Y: np.ndarray) -> Float[Array, "T M D"]:
     """What the mean functions of all columns are made of, with as much jitter as it takes."""
     block = rows_per_block(Y.shape[0], Y.shape[1], state.free.inducing.shape[0])
-    weights = _weights(model, state, Y, block)
-    while not np.isfinite(weights).all() and 10.0 * model.jitter <= LARGEST_JITTER:
+    return with_enough_jitter(lambda model: _weights(model, state, Table.of(Y), block), model)
+
+
+def with_enough_jitter(function: Callable[[Model], Any], model: Model) -> Any:
+    """The function of the model, or of the same model with more jitter where that is not finite."""
+    found = function(model)
+    while not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found)) and 10.0 * model.jitter <= LARGEST_JITTER:
         model = replace(model, jitter=10.0 * model.jitter)
-        weights = _weights(model, state, Y, block)
-    return weights
+        found = function(model)
+    return found
 
 
 @partial(jax.jit, static_argnames=("model", "block"), compiler_options=ONE_THREAD)
-def _weights(model: Model, state: State, Y: Array, block: int | None) -> Array:
-    return inducing_weights(model, state, Y, block)
+def _weights(model: Model, state: State, table: Table, block: int | None) -> Array:
+    return inducing_weights(model, state, table, block)

@@ -14,6 +14,7 @@ from dpgplvm.inference.objective import Evaluation
 from dpgplvm.model import sticks as dp
 from dpgplvm.model.bound import Model, elbo_terms
 from dpgplvm.model.state import Free, State
+from dpgplvm.model.table import Table
 from dpgplvm.numerics import NumericalError, double_precision
 
 
@@ -29,7 +30,7 @@ class MixedObjective:
 
     def __init__(self, model: Model, Y: np.ndarray, assignments: np.ndarray | None = None) -> None:
         with double_precision():
-            self.Y = jnp.asarray(Y, dtype=float)
+            self.table = jax.tree.map(jnp.asarray, Table.of(np.asarray(Y, dtype=float)))
             self._held = None if assignments is None else jnp.asarray(assignments, dtype=float)
         self.model = model
 
@@ -37,7 +38,7 @@ class MixedObjective:
         """Bound and gradient; raises NumericalError where the covariances are not positive definite."""
         with double_precision():
             variables = jax.tree.map(jnp.asarray, variables)
-            value, state, terms, gradient = _evaluate(self.model, variables, self._held, self.Y)
+            value, state, terms, gradient = _evaluate(self.model, variables, self._held, self.table)
             if not np.isfinite(value):
                 raise NumericalError(
                     "the covariance of the inducing points is not positive definite: "
@@ -47,7 +48,7 @@ class MixedObjective:
 
 
 @partial(jax.jit, static_argnames="model")
-def _evaluate(model: Model, variables: MixedVariables, held, Y):
+def _evaluate(model: Model, variables: MixedVariables, held, table: Table):
     prior = model.concentration
 
     def bound(variables: MixedVariables):
@@ -55,7 +56,7 @@ def _evaluate(model: Model, variables: MixedVariables, held, Y):
         # At their optimum q(V) and q(alpha) add nothing to the gradient in phi beyond its partial one.
         sticks = dp.settle(jax.lax.stop_gradient(phi), dp.prior_sticks(phi.shape[1], prior), prior)
         state = State(variables.free, phi, sticks)
-        terms = elbo_terms(model, state, Y, mixed=True)
+        terms = elbo_terms(model, state, table, mixed=True)
         return terms.total, (state, terms)
 
     (value, (state, terms)), gradient = jax.value_and_grad(bound, has_aux=True)(variables)

@@ -27,6 +27,7 @@ from dpgplvm.model import sticks as dp
 from dpgplvm.model.bound import Model, Terms, group_bounds, other_terms
 from dpgplvm.model.latents import Marginals
 from dpgplvm.model.state import Free, State
+from dpgplvm.model.table import Table
 from dpgplvm.numerics import NumericalError, double_precision
 
 # Weights that changed by less than this leave the gradient as it is, to eight digits; the value is exact in any case.
@@ -52,6 +53,7 @@ class Objective:
     ----------
     model : Model
     Y : array [N, D]
+        NaN where nothing was observed.
     assignments : array [D, T] or None
         Held assignments (given groups); None infers them, in closed form inside every evaluation.
     n_in_play : int or None
@@ -69,7 +71,7 @@ class Objective:
         n_threads: int | None = None,
     ) -> None:
         with double_precision():
-            self.Y = jnp.asarray(Y, dtype=float)
+            self.table = jax.tree.map(jnp.asarray, Table.of(np.asarray(Y, dtype=float)))
         self.model = model
         self._held = assignments is not None
         self._phi = None if assignments is None else np.asarray(assignments, dtype=float)
@@ -81,7 +83,7 @@ class Objective:
     def evaluate(self, free: Free) -> Evaluation:
         """Bound and gradient; raises NumericalError where no jitter makes the covariances positive definite."""
         with double_precision():
-            (n_rows, n_columns), n_groups = self.Y.shape, free.n_groups
+            (n_rows, n_columns), n_groups = self.table.values.shape, free.n_groups
             n_in_play = n_groups if self._n_in_play is None else self._n_in_play
             marginals = marginals_of(self.model, free.latents)
             # NumPy arrays go into compiled functions as they are; jnp.asarray would take longer than the copy.
@@ -91,7 +93,7 @@ class Objective:
             def compute(group: tuple[int, np.ndarray]) -> tuple[np.ndarray, Any]:
                 t, weights = group
                 own = {name: values[t] for name, values in host.log_theta.items()}, host.log_noise(t)
-                return _with_enough_jitter(self.model, own, host.inducing, marginals, self.Y, weights, block)
+                return _with_enough_jitter(self.model, own, host.inducing, marginals, self.table, weights, block)
 
             guess = np.full((n_columns, n_groups), 1.0 / n_in_play) if self._phi is None else self._phi
             parts = self._on_threads(compute, enumerate(guess.T[:n_in_play]))
@@ -138,11 +140,11 @@ class Objective:
         return results
 
 
-def _with_enough_jitter(model, own, inducing, marginals, Y, weights, block) -> tuple[np.ndarray, Any]:
+def _with_enough_jitter(model, own, inducing, marginals, table, weights, block) -> tuple[np.ndarray, Any]:
     """Bounds and adjoint of one group, with as much jitter as it takes."""
     jitter = model.jitter
     while True:
-        bounds, adjoint = _bounds_and_adjoint(model, *own, inducing, marginals, Y, weights, jitter, block)
+        bounds, adjoint = _bounds_and_adjoint(model, *own, inducing, marginals, table, weights, jitter, block)
         bounds = np.asarray(bounds)
         if np.isfinite(bounds).all():
             return bounds, adjoint
@@ -155,12 +157,12 @@ def _with_enough_jitter(model, own, inducing, marginals, Y, weights, block) -> t
 
 
 @partial(jax.jit, static_argnames=("model", "block"), compiler_options=ONE_THREAD)
-def _bounds_and_adjoint(model, log_theta, log_noise, inducing, marginals, Y, weights, jitter, block):
+def _bounds_and_adjoint(model, log_theta, log_noise, inducing, marginals, table, weights, jitter, block):
     """F[d] of one group, and the adjoint of sum_d weights[d] F[d]."""
 
     def bounds(log_theta, log_noise, inducing, marginals):
         theta, noise = jax.tree.map(jnp.exp, (log_theta, log_noise))
-        return group_bounds(model, theta, noise, marginals, inducing, Y, jitter, block)
+        return group_bounds(model, theta, noise, marginals, inducing, table, jitter, block)
 
     F, pull_back = jax.vjp(bounds, log_theta, log_noise, inducing, marginals)
     return F, pull_back(weights)

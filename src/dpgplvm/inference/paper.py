@@ -19,6 +19,7 @@ from dpgplvm.inference.start import principal_components, useful_inducing
 from dpgplvm.model.bound import Model, elbo_terms
 from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Sticks
+from dpgplvm.model.table import Table
 from dpgplvm.numerics import NumericalError, double_precision
 
 _STEPS_PER_CALL = 10
@@ -68,7 +69,7 @@ def ascend(
     The step is for the bound divided by the number of entries of Y, and halves whenever the bound is not finite.
     """
     with double_precision():
-        table = jnp.asarray(Y, dtype=float)
+        table = jax.tree.map(jnp.asarray, Table.of(np.asarray(Y, dtype=float)))
         given = None if held is None else jnp.asarray(held, dtype=float)
         here = best = jax.tree.map(jnp.asarray, variables)
         velocity = jax.tree.map(jnp.zeros_like, here)
@@ -112,21 +113,21 @@ def _state(variables, held) -> State:
 
 
 @partial(jax.jit, static_argnames=("model", "mixed"))
-def _terms(model: Model, state: State, Y, mixed: bool):
-    return elbo_terms(model, state, Y, mixed)
+def _terms(model: Model, state: State, table: Table, mixed: bool):
+    return elbo_terms(model, state, table, mixed)
 
 
 @partial(jax.jit, static_argnames=("model", "mixed"))
-def _steps(model: Model, variables, velocity, Y, held, step, mixed: bool):
+def _steps(model: Model, variables, velocity, table: Table, held, step, mixed: bool):
     """Some steps, and the bound where they started."""
 
     def bound(variables):
-        return elbo_terms(model, _state(variables, held), Y, mixed).total
+        return elbo_terms(model, _state(variables, held), table, mixed).total
 
     def one_step(carry, _):
         variables, velocity = carry
         value, gradient = jax.value_and_grad(bound)(variables)
-        velocity = jax.tree.map(lambda v, g: _MOMENTUM * v + step * g / Y.size, velocity, gradient)
+        velocity = jax.tree.map(lambda v, g: _MOMENTUM * v + step * g / table.values.size, velocity, gradient)
         return (jax.tree.map(jnp.add, variables, velocity), velocity), value
 
     (ahead, velocity), values = jax.lax.scan(one_step, (variables, velocity), None, length=_STEPS_PER_CALL)

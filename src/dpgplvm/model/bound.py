@@ -18,6 +18,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from dpgplvm.model import sticks as dp
+from dpgplvm.model.by_column import bounds_with_gaps
 from dpgplvm.model.collapsed import column_bounds
 from dpgplvm.model.hyperprior import Hyperprior
 from dpgplvm.model.kernels import Kernel, Parameters
@@ -25,6 +26,7 @@ from dpgplvm.model.latents import LatentPrior, Marginals, StandardNormal
 from dpgplvm.model.per_column import Columns, bounds_of_columns
 from dpgplvm.model.state import Free, State
 from dpgplvm.model.statistics import gather
+from dpgplvm.model.table import Table
 
 Noise = Float[Array, ""] | Columns  # of the group, or of every column
 
@@ -60,15 +62,17 @@ def group_bounds(
     noise: Noise,
     marginals: Marginals,
     inducing: Float[Array, "M Q"],
-    Y: Float[Array, "N D"],
+    table: Table,
     jitter: Float[Array, ""] | None = None,
     block: int | None = None,
 ) -> Float[Array, " D"]:
     """F[:, t]: the collapsed bound of every column under one group's hyperparameters."""
     K = covariance_of_inducing(model, theta, inducing, jitter)
-    statistics = gather(model.kernel, theta, marginals.mean, marginals.variance, inducing, Y, block)
+    statistics = gather(model.kernel, theta, marginals.mean, marginals.variance, inducing, table, block)
     if isinstance(noise, Columns):
-        return bounds_of_columns(K, noise, statistics)
+        return bounds_of_columns(K, noise, statistics, table.pattern)
+    if table.pattern is not None:
+        return bounds_with_gaps(K, jnp.full(table.pattern.shape, noise), statistics, table.pattern)
     return column_bounds(K, noise, statistics)
 
 
@@ -82,14 +86,14 @@ def covariance_of_inducing(
 
 
 def grouped_bounds(
-    model: Model, free: Free, marginals: Marginals, Y: Float[Array, "N D"], block: int | None = None
+    model: Model, free: Free, marginals: Marginals, table: Table, block: int | None = None
 ) -> Float[Array, "D T"]:
     """F[d, t] of all groups, one after the other: a batched Cholesky can hang on the CPU, so this is never a vmap."""
 
     def one_group(group):
         t, log_theta = group
         theta, noise = jax.tree.map(jnp.exp, (log_theta, free.log_noise(t)))
-        return group_bounds(model, theta, noise, marginals, free.inducing, Y, block=block)
+        return group_bounds(model, theta, noise, marginals, free.inducing, table, block=block)
 
     return lax.map(one_group, (jnp.arange(free.n_groups), free.log_theta)).T
 
@@ -101,17 +105,19 @@ def mixed_bounds(
     phi: Float[Array, "D T"],
     marginals: Marginals,
     inducing: Float[Array, "M Q"],
-    Y: Float[Array, "N D"],
+    table: Table,
     block: int | None = None,
 ) -> Float[Array, " D"]:
     """F_d with hyperparameters averaged over groups: D kernels, one column each."""
 
     @jax.checkpoint
     def one_column(column):
-        theta_d, noise_precision_d, y = column
-        return group_bounds(model, theta_d, noise_precision_d, marginals, inducing, y[:, None], block=block)[0]
+        theta_d, noise_precision_d, *rows = column
+        alone = Table(*(values[:, None] for values in rows), *([] if len(rows) == 1 else [jnp.zeros(1, dtype=int)]))
+        return group_bounds(model, theta_d, noise_precision_d, marginals, inducing, alone, block=block)[0]
 
-    return lax.map(one_column, (*mix(phi, theta, noise_precision), Y.T))
+    rows = [table.values.T] if table.observed is None else [table.values.T, table.observed.T[table.pattern]]
+    return lax.map(one_column, (*mix(phi, theta, noise_precision), *rows))
 
 
 def mix(
@@ -121,18 +127,16 @@ def mix(
     return jax.tree.map(lambda values: phi @ values, (theta, noise_precision))
 
 
-def elbo_terms(
-    model: Model, state: State, Y: Float[Array, "N D"], mixed: bool = False, block: int | None = None
-) -> Terms:
+def elbo_terms(model: Model, state: State, table: Table, mixed: bool = False, block: int | None = None) -> Terms:
     """The bound at `state`, term by term: one differentiable function of everything in it."""
     free, phi = state.free, jnp.asarray(state.phi)
     marginals = model.latent_prior.marginals(free.latents)
     if mixed:
         theta, noise_precision = jax.tree.map(jnp.exp, (free.log_theta, free.log_noise_precision))
-        F_d = mixed_bounds(model, theta, noise_precision, phi, marginals, free.inducing, Y, block)
+        F_d = mixed_bounds(model, theta, noise_precision, phi, marginals, free.inducing, table, block)
         likelihood = F_d.sum()
     else:
-        F = grouped_bounds(model, free, marginals, Y, block)
+        F = grouped_bounds(model, free, marginals, table, block)
         likelihood = (phi * F).sum()
     return Terms(likelihood, *other_terms(model, state))
 

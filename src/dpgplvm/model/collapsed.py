@@ -40,15 +40,11 @@ def factorise(K: Float[Array, "M M"], beta: Float[Array, ""], statistics: Statis
     identity = jnp.eye(K.shape[0])
     whiten = solve_triangular(jnp.linalg.cholesky(K), identity, lower=True)
     W = whiten @ statistics.psi2 @ whiten.T
+    W = 0.5 * (W + W.T)  # a smooth kernel loses two digits of its gradient to what rounding leaves unsymmetric
     La = jnp.linalg.cholesky(identity + beta * W)
     whiten_posterior = solve_triangular(La, identity, lower=True)
     projected = whiten_posterior @ (whiten @ statistics.psi1_y)
     return Factors(whiten, whiten_posterior, projected, W, jnp.log(jnp.diagonal(La)).sum())
-
-
-def mean_weights(beta: Float[Array, ""], factors: Factors) -> Float[Array, "M D"]:
-    """beta (K + beta Psi2)^-1 Psi1'Y: a column's posterior mean function is k(., Z) times its own of these."""
-    return beta * factors.whiten.T @ (factors.whiten_posterior.T @ factors.projected)
 
 
 @jax.custom_vjp

@@ -50,11 +50,28 @@ def _exp2(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return lax.bitcast_convert_type(lax.bitcast_convert_type(power, jnp.int64) + exponent_bits, jnp.float64)
 
 
-def _exponentials(
+@jax.custom_vjp
+def exponentials(
     offset: Float[Array, " N"], left: Float[Array, "N F"], right: Float[Array, "R F"]
 ) -> Float[Array, "N R"]:
+    """exp(offset_n + left_n . right_r) for every n and r; the exponents must stay below 700."""
     # The change of base goes into the small factors, not into the N x R product.
     return _exp2((offset * _LOG2_E)[:, None] + left @ (right * _LOG2_E).T)
+
+
+def _exponentials_forward(offset, left, right):
+    terms = exponentials(offset, left, right)
+    return terms, (terms, left, right)
+
+
+def _exponentials_backward(saved, cotangent):
+    terms, left, right = saved
+    slopes = cotangent * terms
+    by_row = slopes @ _with_one(right)
+    return by_row[:, 0], by_row[:, 1:], slopes.T @ left
+
+
+exponentials.defvjp(_exponentials_forward, _exponentials_backward)
 
 
 @jax.custom_vjp
@@ -62,22 +79,24 @@ def sum_of_exponentials(
     offset: Float[Array, " N"], left: Float[Array, "N F"], right: Float[Array, "R F"]
 ) -> Float[Array, " R"]:
     """sum_n exp(offset_n + left_n . right_r) for every r; the exponents must stay below 700."""
-    return _exponentials(offset, left, right).sum(axis=0)
+    return exponentials(offset, left, right).sum(axis=0)
 
 
-def _forward(offset, left, right):
-    terms = _exponentials(offset, left, right)
+def _sum_forward(offset, left, right):
+    terms = exponentials(offset, left, right)
     # One product gives the value (first row) and all that the adjoint in `right` will need of the rows.
-    with_one = jnp.concatenate([jnp.ones((1, left.shape[0])), left.T])
-    moments = with_one @ terms
+    moments = _with_one(left).T @ terms
     return moments[0], (terms, moments[1:], right)
 
 
-def _backward(saved, cotangent):
+def _sum_backward(saved, cotangent):
     terms, moments, right = saved
-    weighted = cotangent[:, None] * jnp.concatenate([jnp.ones((right.shape[0], 1)), right], axis=1)
-    by_row = terms @ weighted
+    by_row = terms @ (cotangent[:, None] * _with_one(right))
     return by_row[:, 0], by_row[:, 1:], (cotangent * moments).T
 
 
-sum_of_exponentials.defvjp(_forward, _backward)
+sum_of_exponentials.defvjp(_sum_forward, _sum_backward)
+
+
+def _with_one(features: Float[Array, "K F"]) -> Float[Array, "K F+1"]:
+    return jnp.concatenate([jnp.ones((features.shape[0], 1)), features], axis=1)

@@ -2,7 +2,7 @@
 
 The rest of the model sees a posterior of the latents only through the marginal mean and variance of every x_nq, and
 through its divergence from the prior. A prior that couples rows, such as a Gaussian process over time, is another class
-with the same three methods.
+with the same methods.
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ class LatentPrior(Protocol):
         """KL(q(X) || p(X)) in nats."""
         ...
 
+    def divergence_of_rows(self, parameters: LatentParameters) -> Float[Array, " N"]:
+        """The same for every row, where rows are independent of each other: then new ones can be added."""
+        ...
+
 
 @dataclass(frozen=True)
 class StandardNormal:
@@ -51,5 +55,8 @@ class StandardNormal:
         return Marginals(parameters["mean"], jnp.exp(parameters["log_variance"]))
 
     def divergence(self, parameters: LatentParameters) -> Float[Array, ""]:
+        return self.divergence_of_rows(parameters).sum()
+
+    def divergence_of_rows(self, parameters: LatentParameters) -> Float[Array, " N"]:
         mean, variance = self.marginals(parameters)
-        return 0.5 * (mean**2 + variance - parameters["log_variance"] - 1.0).sum()
+        return 0.5 * (mean**2 + variance - parameters["log_variance"] - 1.0).sum(axis=1)

@@ -42,10 +42,10 @@ midpoints.defvjp(_midpoints_forward, _midpoints_backward)
 
 
 @jax.custom_vjp
-def symmetric_matrix(values: Float[Array, " R"]) -> Float[Array, "M M"]:
+def symmetric_matrix(values: Float[Array, "*P R"]) -> Float[Array, "*P M M"]:
     """The symmetric matrix whose upper triangle, row by row, is `values`."""
-    n_points = int((np.sqrt(8 * values.shape[0] + 1) - 1) / 2)
-    return values[_layout(n_points)[2]]
+    n_points = int((np.sqrt(8 * values.shape[-1] + 1) - 1) / 2)
+    return values[..., _layout(n_points)[2]]
 
 
 def _symmetric_forward(values):
@@ -53,9 +53,34 @@ def _symmetric_forward(values):
 
 
 def _symmetric_backward(_, cotangent):
-    first, second, _ = _layout(cotangent.shape[0])
+    first, second, _ = _layout(cotangent.shape[-1])
     once = jnp.where(first == second, 0.5, 1.0)
-    return ((cotangent + cotangent.T)[first, second] * once,)
+    return ((cotangent + jnp.swapaxes(cotangent, -1, -2))[..., first, second] * once,)
 
 
 symmetric_matrix.defvjp(_symmetric_forward, _symmetric_backward)
+
+
+@jax.custom_vjp
+def upper_triangle(matrix: Float[Array, "*P M M"]) -> Float[Array, "*P R"]:
+    """The upper triangle of a symmetric matrix, row by row."""
+    first, second, _ = _layout(matrix.shape[-1])
+    return matrix[..., first, second]
+
+
+def _upper_forward(matrix):
+    return upper_triangle(matrix), matrix.shape[-1]
+
+
+def _upper_backward(n_points, cotangent):
+    _, _, position = _layout(n_points)
+    return (jnp.where(np.triu(np.ones((n_points, n_points), dtype=bool)), cotangent[..., position], 0.0),)
+
+
+upper_triangle.defvjp(_upper_forward, _upper_backward)
+
+
+def product_weights(matrix: Float[Array, "*P M M"]) -> Float[Array, "*P R"]:
+    """What to multiply the pairs of a symmetric statistic with to get its elementwise product with `matrix`, summed."""
+    first, second, _ = _layout(matrix.shape[-1])
+    return upper_triangle(matrix) * jnp.where(first == second, 1.0, 2.0)

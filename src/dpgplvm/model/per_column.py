@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
+from dpgplvm.model.by_column import bounds_with_gaps
 from dpgplvm.model.statistics import Statistics
 
 _ROUNDING = 1e-6
@@ -46,17 +48,19 @@ def diagonalise(K: Float[Array, "M M"], statistics: Statistics) -> Spectrum:
     return Spectrum(whiten, jnp.maximum(eigenvalues, 0.0), whiten @ statistics.psi1_y)
 
 
-def bounds_of_columns(K: Float[Array, "M M"], columns: Columns, statistics: Statistics) -> Float[Array, " D"]:
-    """F[d] for every column; NaN where K is not positive definite."""
+def bounds_of_columns(
+    K: Float[Array, "M M"],
+    columns: Columns,
+    statistics: Statistics,
+    pattern: Int[Array | np.ndarray, " D"] | None = None,
+) -> Float[Array, " D"]:
+    """F[d] for every column, with gaps where `pattern` says which; NaN where K is not positive definite."""
     scale = columns.scale
+    beta = columns.noise_precision * scale**2
     unscaled = statistics._replace(psi1_y=statistics.psi1_y / scale, y_squared=statistics.y_squared / scale**2)
-    return _bounds(K, columns.noise_precision * scale**2, unscaled) - statistics.n_rows * jnp.log(scale)
-
-
-def mean_weights_of_columns(columns: Columns, spectrum: Spectrum) -> Float[Array, "M D"]:
-    """A column's posterior mean function, its scale included, is k(., Z) times its own of these."""
-    beta = columns.noise_precision * columns.scale**2
-    return spectrum.whiten.T @ (beta * spectrum.projected / (1.0 + beta * spectrum.eigenvalues[:, None]))
+    if pattern is None:
+        return _bounds(K, beta, unscaled) - statistics.n_rows * jnp.log(scale)
+    return bounds_with_gaps(K, beta, unscaled, pattern) - statistics.n_rows[pattern] * jnp.log(scale)
 
 
 @jax.custom_vjp

@@ -1,41 +1,89 @@
-"""q(u): what the fitted functions are, and their mean at given latents."""
+"""q(u): what the fitted functions are, and what they predict at given or uncertain latents."""
 
 from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from dpgplvm.model.bound import Model, covariance_of_inducing
-from dpgplvm.model.collapsed import factorise, mean_weights
-from dpgplvm.model.per_column import Columns, diagonalise, mean_weights_of_columns
+from dpgplvm.model.bound import Model, Noise, covariance_of_inducing
+from dpgplvm.model.by_column import Posterior, posterior_of_columns
+from dpgplvm.model.kernels import Parameters
+from dpgplvm.model.latents import Marginals
+from dpgplvm.model.pairs import product_weights, symmetric_matrix
+from dpgplvm.model.per_column import Columns
 from dpgplvm.model.state import State
 from dpgplvm.model.statistics import gather
+from dpgplvm.model.table import Table
 
 
-def inducing_weights(
-    model: Model, state: State, Y: Float[Array, "N D"], block: int | None = None
-) -> Float[Array, "T M D"]:
+class Functions(NamedTuple):
+    """What predictions need of the functions of K columns of one group. With the psi statistics of a row,
+
+    E[f_k] = psi1 weights_k,    E[f_k^2] = prior_k psi0 + psi2 . squares_k.
+    """
+
+    weights: Float[Array, "M K"]
+    squares: Float[Array, "K R"]  # of pairs of inducing points, each pair once
+    prior: Float[Array, " K"]  # s^2
+
+
+def inducing_weights(model: Model, state: State, table: Table, block: int | None = None) -> Float[Array, "T M D"]:
     """beta (K + beta Psi2)^-1 Psi1'Y: the mean function of column d in group t is k(., Z) times this; 0 in groups that
     no column uses."""
     free = state.free
+    nothing = jnp.zeros((free.inducing.shape[0], table.values.shape[1]))
+
     marginals = model.latent_prior.marginals(free.latents)
 
-    def one_group(group):
+    def weights(group):
         t, log_theta = group
         theta, noise = jax.tree.map(jnp.exp, (log_theta, free.log_noise(t)))
-        K = covariance_of_inducing(model, theta, free.inducing)
-        statistics = gather(model.kernel, theta, *marginals, free.inducing, Y, block)
-        if isinstance(noise, Columns):
-            return mean_weights_of_columns(noise, diagonalise(K, statistics))
-        return mean_weights(noise, factorise(K, noise, statistics))
+        posterior, scale = _posterior_of_group(model, theta, noise, marginals, free.inducing, table, block)
+        return scale * posterior.weights
 
     def unless_empty(group):
-        weights = jnp.zeros((free.inducing.shape[0], Y.shape[1]))
-        return lax.cond(_occupied(jnp.asarray(state.phi)[:, group[0]]), one_group, lambda _: weights, group)
+        return lax.cond(_occupied(jnp.asarray(state.phi)[:, group[0]]), weights, lambda _: nothing, group)
 
     return lax.map(unless_empty, (jnp.arange(free.n_groups), free.log_theta))
+
+
+def functions(
+    model: Model,
+    theta: Parameters,
+    noise: Noise,
+    marginals: Marginals,
+    inducing: Float[Array, "M Q"],
+    table: Table,
+    block: int | None = None,
+) -> Functions:
+    """The functions of all columns of `table` in a group with these hyperparameters."""
+    posterior, scale = _posterior_of_group(model, theta, noise, marginals, inducing, table, block)
+    weights = scale * posterior.weights
+    outer = weights.T[:, :, None] * weights.T[:, None, :]
+    return Functions(weights, product_weights(outer - (scale**2)[:, None, None] * posterior.shrinkage), scale**2)
+
+
+def _posterior_of_group(
+    model: Model,
+    theta: Parameters,
+    noise: Noise,
+    marginals: Marginals,
+    inducing: Float[Array, "M Q"],
+    table: Table,
+    block: int | None,
+) -> tuple[Posterior, Float[Array, " D"]]:
+    """The posterior of the unscaled functions of all columns, and the columns' scales."""
+    K = covariance_of_inducing(model, theta, inducing)
+    statistics = gather(model.kernel, theta, marginals.mean, marginals.variance, inducing, table, block)
+    one = jnp.ones(table.values.shape[1])
+    beta, scale = noise if isinstance(noise, Columns) else (noise * one, one)
+    unscaled = statistics._replace(psi1_y=statistics.psi1_y / scale)
+    return posterior_of_columns(K, beta * scale**2, unscaled, table.pattern), scale
 
 
 def mean_at(model: Model, state: State, weights: Float[Array, "T M D"], X: Float[Array, "S Q"]) -> Float[Array, "S D"]:
@@ -53,6 +101,63 @@ def mean_at(model: Model, state: State, weights: Float[Array, "T M D"], X: Float
     nothing = jnp.zeros((X.shape[0], weights.shape[-1]))
     total, _ = lax.scan(add_group, nothing, (state.free.log_theta, weights, state.phi.T))
     return total
+
+
+def moments_at(
+    model: Model, theta: Parameters, inducing: Float[Array, "M Q"], functions: Functions, rows: Marginals
+) -> tuple[Float[Array, "S K"], Float[Array, "S K"]]:
+    """Mean and variance of the functions of a group's columns, for rows whose latents are uncertain."""
+    weights, squares, prior = functions
+    mean = model.kernel.psi1(theta, rows.mean, rows.variance, inducing) @ weights
+    second = model.kernel.psi2_of_rows(theta, rows.mean, rows.variance, inducing) @ squares.T
+    second = second + model.kernel.psi0(theta, rows.mean, rows.variance)[:, None] * prior
+    return mean, jnp.maximum(second - mean**2, 0.0)
+
+
+def moments_at_points(
+    model: Model, theta: Parameters, inducing: Float[Array, "M Q"], functions: Functions, X: Float[Array, "S Q"]
+) -> tuple[Float[Array, "S K"], Float[Array, "S K"]]:
+    """The same where the latents are certain."""
+    values = model.kernel.value(theta, X, inducing)
+    mean = values @ functions.weights
+    n_points, n_columns = functions.weights.shape
+    half = values @ _matrices(functions.squares).transpose(1, 0, 2).reshape(n_points, -1)
+    second = (half.reshape(-1, n_columns, n_points) * values[:, None, :]).sum(axis=2)
+    second = second + model.kernel.diagonal(theta, X)[:, None] * functions.prior
+    return mean, jnp.maximum(second - mean**2, 0.0)
+
+
+def slopes_at_points(
+    model: Model,
+    theta: Parameters,
+    inducing: Float[Array, "M Q"],
+    functions: Functions,
+    X: Float[Array, "S Q"],
+    directions: Float[Array, "V Q"],
+) -> Float[Array, "V S K"]:
+    """Derivatives of the mean functions of a group's columns along some directions."""
+
+    def along(direction):
+        mean_at = partial(model.kernel.value, theta, Z=inducing)
+        return jax.jvp(mean_at, (X,), (jnp.broadcast_to(direction, X.shape),))[1] @ functions.weights
+
+    return jax.vmap(along)(directions)
+
+
+def second_moments_at(
+    model: Model, theta: Parameters, inducing: Float[Array, "M Q"], functions: Functions, X: Float[Array, "S Q"]
+) -> tuple[Float[Array, "S K"], Float[Array, "K S S"]]:
+    """E[f(x)] and E[f(x) f(x')] of the functions of a group's columns at certain latents."""
+    values = model.kernel.value(theta, X, inducing)
+    among = model.kernel.value(theta, X, X)
+    second = values @ _matrices(functions.squares) @ values.T
+    return values @ functions.weights, second + functions.prior[:, None, None] * among
+
+
+def _matrices(squares: Float[Array, "K R"]) -> Float[Array, "K M M"]:
+    """As matrices, in which every pair of two points is there twice."""
+    doubled = symmetric_matrix(squares)
+    return 0.5 * (doubled + doubled * jnp.eye(doubled.shape[-1]))
 
 
 def _occupied(phi: Float[Array, " D"]) -> Array:

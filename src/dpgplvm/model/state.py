@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -40,6 +40,12 @@ class Free:
         return (
             self.log_noise_precision[t] if self.log_scale is None else Columns(self.log_noise_precision, self.log_scale)
         )
+
+    def of(self, columns: Any) -> Free:
+        """The same for some of the columns only."""
+        if self.log_scale is None:
+            return self
+        return replace(self, log_noise_precision=self.log_noise_precision[columns], log_scale=self.log_scale[columns])
 
 
 @jax.tree_util.register_dataclass

@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.stats import norm, qmc
 
+from dpgplvm.model.pairs import upper_triangle
+
 Parameters = dict[str, Array]
 
 
@@ -41,7 +43,8 @@ class Kernel(ABC):
 
     A subclass names its positive hyperparameters in `parameters`, and gives `value` and `diagonal` as functions that
     JAX can differentiate. That is enough: the psi statistics below then come from fixed quasi-random draws of x. A
-    kernel that has closed forms overrides `psi0`, `psi1` and `psi2` (and nothing else in the library has to change).
+    kernel that has closed forms overrides `psi0`, `psi1`, `psi2` and `psi2_of_rows` (and nothing else in the library
+    has to change).
 
     `theta` holds the natural, positive values of one group, by name. Kernels are hashable constants, so an instance
     must not be changed once it is made; a frozen dataclass does that.
@@ -79,10 +82,10 @@ class Kernel(ABC):
         """Inducing points beyond this many add nothing, because K is singular; None for a kernel with no such limit."""
         return None
 
-    def psi0(self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, ""]:
-        """sum_n E[k(x_n, x_n)]."""
+    def psi0(self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, " N"]:
+        """E[k(x_n, x_n)]."""
         draws = self._draws(mean, variance)
-        return self.diagonal(theta, draws.reshape(-1, mean.shape[1])).sum() / self.n_draws
+        return self.diagonal(theta, draws.reshape(-1, mean.shape[1])).reshape(self.n_draws, -1).mean(axis=0)
 
     def psi1(
         self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
@@ -96,6 +99,13 @@ class Kernel(ABC):
         """sum_n E[k(z_m, x_n) k(x_n, z_m')]."""
         flat = self._value_at_draws(theta, mean, variance, Z).reshape(-1, Z.shape[0])
         return flat.T @ flat / self.n_draws
+
+    def psi2_of_rows(
+        self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
+    ) -> Float[Array, "N R"]:
+        """E[k(z_m, x_n) k(x_n, z_m')] of every row, for the pairs m <= m'."""
+        values = self._value_at_draws(theta, mean, variance, Z)
+        return upper_triangle(jnp.einsum("snm,snk->nmk", values, values) / self.n_draws)
 
     def _draws(self, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, "S N Q"]:
         standard = standard_normal_draws(self.n_draws, mean.shape[1])

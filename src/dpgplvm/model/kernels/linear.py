@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dpgplvm.model.kernels.base import Kernel, Parameter, Parameters
+from dpgplvm.model.pairs import upper_triangle
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Linear(Kernel):
     def rank(self, n_latents: int) -> int:
         return n_latents
 
-    def psi0(self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, ""]:
-        return (mean**2 + variance).sum(axis=0) @ theta["slope_variances"]
+    def psi0(self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, " N"]:
+        return (mean**2 + variance) @ theta["slope_variances"]
 
     def psi1(
         self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
@@ -40,3 +41,10 @@ class Linear(Kernel):
         second_moment = mean.T @ mean + jnp.diag(variance.sum(axis=0))
         scaled = Z * theta["slope_variances"]
         return scaled @ second_moment @ scaled.T
+
+    def psi2_of_rows(
+        self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
+    ) -> Float[Array, "N R"]:
+        scaled = Z * theta["slope_variances"]
+        values = mean @ scaled.T
+        return upper_triangle(values[:, :, None] * values[:, None, :] + (variance[:, None, :] * scaled) @ scaled.T)

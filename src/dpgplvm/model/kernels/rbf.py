@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from dpgplvm.model.exponentials import exp, sum_of_exponentials
+from dpgplvm.model.exponentials import exp, exponentials, sum_of_exponentials
 from dpgplvm.model.kernels.base import Kernel, Parameter, Parameters
-from dpgplvm.model.pairs import midpoints, symmetric_matrix
+from dpgplvm.model.pairs import midpoints, symmetric_matrix, upper_triangle
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class RBF(Kernel):
     def diagonal(self, theta: Parameters, X: Float[Array, "N Q"]) -> Float[Array, " N"]:
         return jnp.full(X.shape[0], theta["signal_variance"])
 
-    def psi0(self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, ""]:
-        return mean.shape[0] * theta["signal_variance"]
+    def psi0(self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, " N"]:
+        return jnp.full(mean.shape[0], theta["signal_variance"])
 
     def psi1(
         self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
@@ -51,16 +51,34 @@ class RBF(Kernel):
     def psi2(
         self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
     ) -> Float[Array, "M M"]:
-        mean, Z = _centred(mean, Z)
-        gamma = theta["ard_weights"]
-        spread = 2.0 * gamma * variance + 1.0
-        c = gamma / spread
-        offset = -0.5 * jnp.log(spread).sum(axis=1) - (c * mean**2).sum(axis=1)
-        rows = jnp.concatenate([2.0 * c * mean, -c], axis=1)
-        middle = midpoints(Z)
-        sums = sum_of_exponentials(offset, rows, jnp.concatenate([middle, middle**2], axis=1))
-        apart = jnp.exp(-0.25 * _squared_distances(gamma, Z, Z))
-        return theta["signal_variance"] ** 2 * apart * symmetric_matrix(sums)
+        features = _features_of_pairs(theta["ard_weights"], *_centred(mean, Z), variance)
+        return jnp.exp(_log_height(theta, Z)) * symmetric_matrix(sum_of_exponentials(*features))
+
+    def psi2_of_rows(
+        self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
+    ) -> Float[Array, "N R"]:
+        offset, rows, pairs = _features_of_pairs(theta["ard_weights"], *_centred(mean, Z), variance)
+        # One feature more is cheaper than another pass over rows and pairs.
+        rows = jnp.concatenate([rows, jnp.ones((rows.shape[0], 1))], axis=1)
+        return exponentials(
+            offset, rows, jnp.concatenate([pairs, upper_triangle(_log_height(theta, Z))[:, None]], axis=1)
+        )
+
+
+def _log_height(theta: Parameters, Z: Float[Array, "M Q"]) -> Float[Array, "M M"]:
+    """The log of what psi2 of two inducing points is for a row that sits, certain, half way between them."""
+    return 2.0 * jnp.log(theta["signal_variance"]) - 0.25 * _squared_distances(theta["ard_weights"], Z, Z)
+
+
+def _features_of_pairs(
+    weights: Float[Array, " Q"], mean: Float[Array, "N Q"], Z: Float[Array, "M Q"], variance: Float[Array, "N Q"]
+) -> tuple[Float[Array, " N"], Float[Array, "N F"], Float[Array, "R F"]]:
+    """Offsets and features of rows, and features of pairs of inducing points, whose products are the exponents."""
+    spread = 2.0 * weights * variance + 1.0
+    c = weights / spread
+    offset = -0.5 * jnp.log(spread).sum(axis=1) - (c * mean**2).sum(axis=1)
+    middle = midpoints(Z)
+    return offset, jnp.concatenate([2.0 * c * mean, -c], axis=1), jnp.concatenate([middle, middle**2], axis=1)
 
 
 def _squared_distances(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dpgplvm.model.kernels.base import Kernel, Parameter, Parameters
 from dpgplvm.model.kernels.linear import Linear
 from dpgplvm.model.kernels.rbf import RBF
+from dpgplvm.model.pairs import upper_triangle
 
 _RBF = RBF()
 _LINEAR = Linear()
@@ -35,9 +37,8 @@ class RBFLinear(Kernel):
     def diagonal(self, theta: Parameters, X: Float[Array, "N Q"]) -> Float[Array, " N"]:
         return _RBF.diagonal(theta, X) + _LINEAR.diagonal(theta, X) + theta["bias_variance"]
 
-    def psi0(self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, ""]:
-        bias = mean.shape[0] * theta["bias_variance"]
-        return _RBF.psi0(theta, mean, variance) + _LINEAR.psi0(theta, mean, variance) + bias
+    def psi0(self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, " N"]:
+        return _RBF.psi0(theta, mean, variance) + _LINEAR.psi0(theta, mean, variance) + theta["bias_variance"]
 
     def psi1(
         self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
@@ -59,3 +60,17 @@ class RBFLinear(Kernel):
         cross = rbf_linear + with_bias[:, None]
         squares = _RBF.psi2(theta, mean, variance, Z) + _LINEAR.psi2(theta, mean, variance, Z)
         return squares + cross + cross.T + mean.shape[0] * bias**2
+
+    def psi2_of_rows(
+        self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
+    ) -> Float[Array, "N R"]:
+        bias = theta["bias_variance"]
+        rbf, linear = _RBF.psi1(theta, mean, variance, Z), _LINEAR.psi1(theta, mean, variance, Z)
+        spread = 1.0 + theta["ard_weights"] * variance
+        slopes = Z * theta["slope_variances"]
+        # As above, for every row: the tilted mean of the row for point m, along the slopes of point m'.
+        along = ((mean / spread) @ slopes.T)[:, None, :]
+        along = along + ((theta["ard_weights"] * variance / spread)[:, None, :] * Z) @ slopes.T
+        cross = rbf[:, :, None] * along + bias * (rbf + linear)[:, :, None]
+        squares = _RBF.psi2_of_rows(theta, mean, variance, Z) + _LINEAR.psi2_of_rows(theta, mean, variance, Z)
+        return squares + upper_triangle(cross + jnp.swapaxes(cross, 1, 2)) + bias**2

@@ -1,0 +1,161 @@
+"""Where the latents of a row may be: peaks of its posterior p(x | y), given the functions that a fit has learned.
+
+Given x, the columns of a row are independent Gaussians, with the uncertainty of the functions as part of their
+variance. A posterior like that can have several peaks, far from each other, when a row shows few columns or lies where
+no training row was. Each peak is climbed by Gauss-Newton steps, all rows side by side, from the best places of a cloud
+of points that serves all rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from dpgplvm.inference.predictor import Predictor
+
+_MOST_POINTS = 2000
+_SHARE_FROM_PRIOR = 0.25
+# Starts are at least this far apart, in standard deviations of the latents over the training rows.
+_APART, _FAR = 0.5, 1e10
+_STILL = 1e-3  # latents that vary less than this over the training rows are at their prior
+_FIRST_STEPS, _MOST_STEPS, _DONE, _STUCK = 3, 25, 1e-4, 1e6
+# Of so many starts so many peaks are kept; two are one when they are this many standard deviations apart.
+_STARTS, _KEPT, _SAME_PEAK = 8, 3, 1.0
+_REPEATED = 20.0  # nats that another peak may be lower and still be kept in place of a repetition
+
+
+class Modes(NamedTuple):
+    """Peaks of the posterior of some rows, and Gaussians that have the shape of it there."""
+
+    at: np.ndarray  # [S, P, Q]
+    information: np.ndarray  # [S, P, Q, Q] inverse covariances
+    height: np.ndarray  # [S, P] log p(y, x) there
+
+
+class Cloud(NamedTuple):
+    """Points that cover where training rows are and where the prior is, and what the columns are predicted to be at
+    each: the likelihood of any row at any of them is a matrix product."""
+
+    points: np.ndarray  # [C, Q]
+    precision: np.ndarray  # [C, D]
+    mean: np.ndarray  # [C, D]
+    log_prior: np.ndarray  # [C]
+    near: np.ndarray  # [C, C] too near to each other to be two starts
+
+    @classmethod
+    def of(cls, predictor: Predictor) -> Cloud:
+        mean, variance = predictor.training
+        rng = np.random.default_rng(0)
+        n_latents = mean.shape[1]
+        used = _used(predictor)
+        n_prior = int(_SHARE_FROM_PRIOR * _MOST_POINTS)
+        rows = rng.permutation(np.resize(np.arange(len(mean)), _MOST_POINTS - n_prior))
+        around = mean[rows] + np.sqrt(variance[rows]) * rng.normal(size=(len(rows), n_latents))
+        prior = rng.normal(size=(n_prior, n_latents))
+        points = np.concatenate([mean[:_MOST_POINTS], around, prior]) * used
+        predicted, spread = predictor.at_points(points)
+        scaled = points[:, used] / np.maximum(mean[:, used].std(axis=0), _STILL)
+        return cls(points, 1.0 / spread, predicted, -0.5 * (points**2).sum(axis=1), cdist(scaled, scaled) < _APART)
+
+    def starts(self, values: np.ndarray, observed: np.ndarray, n_starts: int) -> np.ndarray:
+        """[S, P, Q]: for every row the points with the highest posterior that are not too near to each other."""
+        pull = self.precision * self.mean
+        level = pull * self.mean - np.log(self.precision)
+        heights = values @ pull.T - 0.5 * values**2 @ self.precision.T - 0.5 * observed @ level.T + self.log_prior
+        starts = []
+        for _ in range(n_starts):
+            chosen = heights.argmax(axis=1)
+            starts.append(self.points[chosen])
+            heights = np.where(self.near[chosen], heights - _FAR, heights)
+        return np.stack(starts, axis=1)
+
+
+def find_modes(predictor: Predictor, cloud: Cloud, values: np.ndarray, observed: np.ndarray) -> Modes:
+    """The best peaks of every row; `values` [S, D] are zero where `observed` [S, D] is."""
+    modes = _climbed(predictor, cloud.starts(values, observed, _STARTS), values, observed, _FIRST_STEPS)
+    return _climbed(predictor, _best(modes).at, values, observed, _MOST_STEPS)
+
+
+def _climbed(
+    predictor: Predictor, starts: np.ndarray, values: np.ndarray, observed: np.ndarray, max_steps: int
+) -> Modes:
+    """From starts [S, P, Q], P of them for every row."""
+    n_rows, n_starts, n_latents = starts.shape
+    climbing = _GaussNewton(predictor, np.repeat(values, n_starts, axis=0), np.repeat(observed, n_starts, axis=0))
+    at, information, height = climbing.climb(starts.reshape(-1, n_latents), max_steps)
+    of_rows = (part.reshape(n_rows, n_starts, *part.shape[1:]) for part in (at, information, height))
+    return Modes(*of_rows)
+
+
+def _best(modes: Modes) -> Modes:
+    """The peaks with most of the mass, by Laplace's approximation, each of them once where there are enough."""
+    log_mass = modes.height - 0.5 * np.linalg.slogdet(modes.information)[1]
+    every = np.arange(len(log_mass))
+    chosen = []
+    for _ in range(_KEPT):
+        best = log_mass.argmax(axis=1)
+        chosen.append(best)
+        apart = modes.at - modes.at[every, best][:, None]
+        distance = ((apart @ modes.information[every, best]) * apart).sum(axis=2)
+        # The same peak once more is better than a place that was chosen for being far from all that is likely.
+        log_mass = np.where(distance < _SAME_PEAK**2, log_mass - _REPEATED, log_mass)
+    return Modes(*(np.stack([part[every, best] for best in chosen], axis=1) for part in modes))
+
+
+class _GaussNewton:
+    """Damped Gauss-Newton steps (Levenberg and Marquardt's) up log p(y, x), for all rows at once, along the latents
+    that the training rows use; the others stay where they are."""
+
+    def __init__(self, predictor: Predictor, values: np.ndarray, observed: np.ndarray) -> None:
+        self._predictor, self._values, self._observed = predictor, values, observed
+        self._axes = np.eye(predictor.training.mean.shape[1])[_used(predictor)]
+
+    def climb(self, at: np.ndarray, max_steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where the rows end, the information matrix [S, Q, Q] of x there, and how high."""
+        at = at.copy()
+        every = on_the_way = np.arange(len(at))
+        damping = np.full(len(at), 1e-3)
+        height, error, precision = self._evaluate(every, at)
+        slope, information = self._expand(at, error, precision)
+        for _ in range(max_steps):
+            if not on_the_way.size:
+                break
+            rows = on_the_way
+            diagonal = np.einsum("sqq->sq", information[rows])
+            damped = information[rows] + (damping[rows, None] * diagonal)[:, :, None] * np.eye(len(self._axes))
+            step = np.linalg.solve(damped, slope[rows][:, :, None])[:, :, 0]
+            promised = np.einsum("sq,sq->s", step, slope[rows])
+            there = at[rows] + step @ self._axes
+            height_there, error, precision = self._evaluate(rows, there)
+            up = height_there > height[rows]
+            moved, gained = rows[up], height_there[up] - height[rows[up]]
+            at[moved], height[moved] = there[up], height_there[up]
+            if moved.size:
+                slope[moved], information[moved] = self._expand(at[moved], error[up], precision[up])
+            damping[rows] *= np.where(up, 0.2, 10.0)
+            arrived = promised < _DONE
+            arrived[up] |= gained < _DONE
+            on_the_way = rows[~arrived & (damping[rows] < _STUCK)]
+        # The latents that are not used have their prior.
+        return at, np.eye(at.shape[1]) + self._axes.T @ (information - np.eye(len(self._axes))) @ self._axes, height
+
+    def _evaluate(self, rows: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        mean, variance = self._predictor.at_points(X)
+        observed = self._observed[rows]
+        error, precision = observed * (self._values[rows] - mean), observed / variance
+        log_likelihood = -0.5 * (precision * error**2 + observed * np.log(2.0 * np.pi * variance)).sum(axis=1)
+        return log_likelihood - 0.5 * (X**2).sum(axis=1), error, precision
+
+    def _expand(self, X: np.ndarray, error: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The slope of log p(y, x), and minus its curvature without what is not sure to be positive."""
+        of_rows = self._predictor.slopes_at(X, self._axes).transpose(1, 0, 2)
+        slope = (of_rows @ (precision * error)[:, :, None])[:, :, 0] - X @ self._axes.T
+        return slope, (of_rows * precision[:, None]) @ of_rows.swapaxes(1, 2) + np.eye(len(self._axes))
+
+
+def _used(predictor: Predictor) -> np.ndarray:
+    """[Q] which latents the training rows use."""
+    used = np.asarray(predictor.training.mean).std(axis=0) > _STILL
+    return used if used.any() else np.ones_like(used)

@@ -1,0 +1,226 @@
+"""A fit as something to predict with: the functions of its occupied groups, ready for rows in any number."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import joblib
+import numpy as np
+
+from dpgplvm.inference.compiled import ONE_THREAD, marginals_of, rows_per_block, with_enough_jitter
+from dpgplvm.inference.grouping import reordered
+from dpgplvm.model.bound import Model
+from dpgplvm.model.kernels import Parameters
+from dpgplvm.model.latents import Marginals
+from dpgplvm.model.posterior import (
+    Functions,
+    functions,
+    moments_at,
+    moments_at_points,
+    second_moments_at,
+    slopes_at_points,
+)
+from dpgplvm.model.state import State
+from dpgplvm.model.table import Table
+from dpgplvm.numerics import double_precision
+
+_LEAST_SHARE = 1e-9
+_THREADS = "dpgplvm rows"
+_SIZES = (16, 64, 256)  # rows evaluated together: few sizes, so that few functions are compiled
+
+
+class Groups(NamedTuple):
+    """Which columns each group has: K of them at most, with probability zero where a group has fewer."""
+
+    members: np.ndarray  # [T, K]
+    shares: np.ndarray  # [T, K]
+    n_columns: int
+
+    @classmethod
+    def of(cls, phi: np.ndarray) -> Groups:
+        """All but those with next to no probability."""
+        own = [np.flatnonzero(column > _LEAST_SHARE) for column in phi.T]
+        shape = len(own), max(map(len, own))
+        members, shares = np.zeros(shape, dtype=int), np.zeros(shape)
+        for t, columns in enumerate(own):
+            members[t, : len(columns)], shares[t, : len(columns)] = columns, phi[columns, t]
+        return cls(members, shares, len(phi))
+
+    def add_up(self, values: np.ndarray) -> np.ndarray:
+        """[S, D] from [T, S, K]: over the groups of every column, weighed with their probabilities."""
+        total = np.zeros((self.n_columns, values.shape[1]))
+        np.add.at(
+            total, self.members.ravel(), (self.shares[:, :, None] * values.swapaxes(1, 2)).reshape(-1, len(total.T))
+        )
+        return total.T
+
+
+class Mixture(NamedTuple):
+    """What every entry of a table is predicted to be: one Gaussian for each group that its column may be in."""
+
+    groups: Groups
+    means: np.ndarray  # [T, S, K]
+    variances: np.ndarray  # [T, S, K], noise included
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of every entry [S, D]."""
+        mean = self.groups.add_up(self.means)
+        apart = self.means - mean[:, self.groups.members].swapaxes(0, 1)
+        return mean, self.groups.add_up(self.variances + apart**2)
+
+
+class Predictor(NamedTuple):
+    """What predictions need of a fit. Groups that no column uses are gone."""
+
+    model: Model
+    theta: list[Parameters]  # of every group
+    inducing: np.ndarray  # [M, Q]
+    groups: Groups
+    noise_precision: np.ndarray  # [T, K]
+    functions: list[Functions]  # of every group's columns
+    training: Marginals
+
+    @classmethod
+    def of(cls, model: Model, state: State, Y: np.ndarray, mixed: bool) -> Predictor:
+        """The functions that `state` has learned from the scaled table Y."""
+        phi, free = np.asarray(state.phi), jax.tree.map(np.asarray, state.free)
+        if mixed:  # every column has hyperparameters of its own
+            own = jax.tree.map(lambda values: np.log(phi @ np.exp(values)), (free.log_theta, free.log_noise_precision))
+            free, phi = replace(free, log_theta=own[0], log_noise_precision=own[1]), np.eye(len(phi))
+        occupied = np.flatnonzero(phi.max(axis=0) > _LEAST_SHARE)
+        free = jax.tree.map(np.asarray, reordered(free, occupied))
+        groups = Groups.of(phi[:, occupied] / phi[:, occupied].sum(axis=1, keepdims=True))
+        training = jax.tree.map(np.asarray, marginals_of(model, free.latents))
+        theta = [{name: np.exp(values[t]) for name, values in free.log_theta.items()} for t in range(free.n_groups)]
+        table = Table.of(Y)
+        block = rows_per_block(len(Y), groups.members.shape[1], free.inducing.shape[0])
+
+        def of_group(t: int) -> Functions:
+            own = groups.members[t]
+            columns = Table(table.values[:, own], table.observed, None if table.pattern is None else table.pattern[own])
+            noise = jax.tree.map(np.exp, free.of(own).log_noise(t))
+            arguments = theta[t], noise, training, free.inducing, columns, block
+            return jax.tree.map(np.asarray, with_enough_jitter(lambda model: _functions(model, *arguments), model))
+
+        found = list(on_threads(of_group, list(range(free.n_groups))))
+        noise = np.exp(free.log_noise_precision)
+        noise = noise[groups.members] if free.of_columns else np.repeat(noise[:, None], groups.members.shape[1], axis=1)
+        return cls(model, theta, free.inducing, groups, noise, found, training)
+
+    def mixtures(self, mean: np.ndarray, variance: np.ndarray) -> Iterator[tuple[slice, Mixture]]:
+        """The prediction for rows with these latents, some rows at a time."""
+
+        def of_rows(rows: slice) -> tuple[slice, Mixture]:
+            size = size_for(rows.stop - rows.start, _SIZES)
+            latents = Marginals(padded(mean[rows], size), padded(variance[rows], size))  # type: ignore[arg-type]
+            return rows, self._mixture(_moments, latents, rows.stop - rows.start)
+
+        return on_threads(of_rows, chunks(len(mean), _SIZES[-1]))
+
+    def at_points(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of every entry [S, D], noise included, where latents are certain."""
+
+        def of_rows(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+            points = padded(X[rows], size_for(rows.stop - rows.start, _SIZES))
+            return self._mixture(_moments_at_points, points, rows.stop - rows.start).moments()
+
+        parts = on_threads(of_rows, chunks(len(X), _SIZES[-1]))
+        means, variances = zip(*parts, strict=True)
+        return np.concatenate(means), np.concatenate(variances)
+
+    def slopes_at(self, X: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """Derivatives [V, S, D] of the mean of every entry along directions [V, Q]."""
+
+        def of_rows(rows: slice) -> np.ndarray:
+            n_rows = rows.stop - rows.start
+            points = padded(X[rows], size_for(n_rows, _SIZES))
+            found = np.array(
+                [
+                    _slopes_at_points(self.model, theta, self.inducing, functions, points, directions)
+                    for theta, functions in zip(self.theta, self.functions, strict=True)
+                ]
+            )
+            return np.array([self.groups.add_up(along[:, :n_rows]) for along in found.swapaxes(0, 1)])
+
+        return np.concatenate(list(on_threads(of_rows, chunks(len(X), _SIZES[-1]))), axis=1)
+
+    def _mixture(self, moments: Callable[..., Any], latents: Any, n_rows: int) -> Mixture:
+        found = [
+            [np.asarray(part)[:n_rows] for part in moments(self.model, theta, self.inducing, functions, latents)]
+            for theta, functions in zip(self.theta, self.functions, strict=True)
+        ]
+        means, variances = map(np.array, zip(*found, strict=True))
+        return Mixture(self.groups, means, variances + 1.0 / self.noise_precision[:, None, :])
+
+    def covariance(self, X: np.ndarray) -> np.ndarray:
+        """[S, S, D] of the rows at certain latents X, noise included, for every column."""
+        mean, second = np.zeros((len(X), self.groups.n_columns)), np.zeros((self.groups.n_columns, len(X), len(X)))
+        for t, (members, shares) in enumerate(zip(self.groups.members, self.groups.shares, strict=True)):
+            found = _second_moments(self.model, self.theta[t], self.inducing, self.functions[t], X)
+            means, seconds = map(np.asarray, found)
+            for k in np.flatnonzero(shares > 0.0):
+                noise = np.eye(len(X)) / self.noise_precision[t, k]
+                mean[:, members[k]] += shares[k] * means[:, k]
+                second[members[k]] += shares[k] * (seconds[k] + noise)
+        return np.moveaxis(second - mean.T[:, :, None] * mean.T[:, None, :], 0, 2)
+
+
+def chunks(n_rows: int, size: int) -> list[slice]:
+    """Rows in runs of at most `size`."""
+    return [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
+
+
+def on_threads(function: Callable[[Any], Any], items: list[Any]) -> Iterator[Any]:
+    """The function of every item, in their order, one thread for each core that the process may use; on one of these
+    threads itself, one after the other."""
+
+    def in_double_precision(item: Any) -> Any:
+        with double_precision():
+            return function(item)
+
+    if len(items) == 1 or threading.current_thread().name.startswith(_THREADS):
+        yield from map(in_double_precision, items)
+        return
+    with ThreadPoolExecutor(joblib.cpu_count(), thread_name_prefix=_THREADS) as threads:
+        yield from threads.map(in_double_precision, items)
+
+
+def size_for(n_rows: int, sizes: tuple[int, ...]) -> int:
+    """The smallest of the sizes that will do."""
+    return next(size for size in sizes if n_rows <= size)
+
+
+def padded(values: np.ndarray, size: int) -> np.ndarray:
+    """`size` rows, the last one as often as it takes."""
+    return np.concatenate([values, np.repeat(values[-1:], size - len(values), axis=0)])
+
+
+@partial(jax.jit, static_argnames=("model", "block"), compiler_options=ONE_THREAD)
+def _functions(model: Model, theta: Parameters, noise, marginals: Marginals, inducing, table: Table, block):
+    return functions(model, theta, noise, marginals, inducing, table, block)
+
+
+@partial(jax.jit, static_argnames="model", compiler_options=ONE_THREAD)
+def _moments(model: Model, theta: Parameters, inducing, functions: Functions, rows: Marginals):
+    return moments_at(model, theta, inducing, functions, rows)
+
+
+@partial(jax.jit, static_argnames="model", compiler_options=ONE_THREAD)
+def _second_moments(model: Model, theta: Parameters, inducing, functions: Functions, X):
+    return second_moments_at(model, theta, inducing, functions, X)
+
+
+@partial(jax.jit, static_argnames="model", compiler_options=ONE_THREAD)
+def _moments_at_points(model: Model, theta: Parameters, inducing, functions: Functions, X):
+    return moments_at_points(model, theta, inducing, functions, X)
+
+
+@partial(jax.jit, static_argnames="model", compiler_options=ONE_THREAD)
+def _slopes_at_points(model: Model, theta: Parameters, inducing, functions: Functions, X, directions):
+    return slopes_at_points(model, theta, inducing, functions, X, directions)

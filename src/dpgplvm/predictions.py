@@ -1,0 +1,330 @@
+"""What a fitted model says: places for new rows, predictions, gaps filled, densities, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+
+from dpgplvm import data
+from dpgplvm.inference.distribution import draw_entries, quantiles_of_entries
+from dpgplvm.inference.joint import JointBound
+from dpgplvm.inference.particles import Particles, around, posterior_of_rows
+from dpgplvm.inference.predictor import Predictor
+from dpgplvm.inference.rows import Rows, infer_rows
+from dpgplvm.model.bound import Model
+from dpgplvm.model.state import State
+from dpgplvm.numerics import computing
+
+
+class Inferred(NamedTuple):
+    """Latents of some rows."""
+
+    mean: np.ndarray  # [S, Q]
+    variance: np.ndarray  # [S, Q]
+    bound: np.ndarray  # [S] lower bound on the log density of what is observed in each row, in the user's units
+
+
+class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Methods of every fitted model. Tables are in the user's units; NaN is a gap."""
+
+    # A fit leaves these behind.
+    bound: str
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    n_latents_: int
+    latent_order_: np.ndarray
+    state_: State
+    _model: Model
+    _scaling: data.Scaling
+    _seen: np.ndarray  # [N] rows in which something was observed
+    _frame: type | None  # of DataFrame, where the table was one
+    _cached: Predictor | None
+
+    def infer(self, Y) -> Inferred:
+        """Latents of rows, new or not, whatever is missing in them.
+
+        Parameters
+        ----------
+        Y : array or DataFrame [S, D]
+            Columns as in `fit`; those of a DataFrame are found by their names. NaN is a gap.
+
+        Returns
+        -------
+        Inferred
+            `mean` and `variance` [S, Q], and `bound` [S], a lower bound on each row's log density.
+        """
+        check_is_fitted(self)
+        Y = data.read_rows(self, Y)
+        with computing():
+            rows = self._infer(Y)
+        used = self.latent_order_
+        return Inferred(rows.mean[:, used], rows.variance[:, used], rows.bound - self._log_units(Y))
+
+    def transform(self, Y) -> np.ndarray:
+        """Latent means [S, Q] of rows, new or not, whatever is missing in them."""
+        return self.infer(Y).mean
+
+    def predict(self, X, *, variance=None, return_std: bool = False, return_cov: bool = False):
+        """What the columns are expected to be for rows with latents X.
+
+        Parameters
+        ----------
+        X : array [S, Q]
+            Latents, as in `latents_` or from `transform`.
+        variance : array [S, Q] or None
+            How uncertain they are; None: not at all.
+        return_std : bool
+            Also return the standard deviation of every entry, noise included.
+        return_cov : bool
+            Also return the covariance [S, S, D] of the rows for every column, noise included; for certain latents.
+
+        Returns
+        -------
+        mean, or (mean, std), or (mean, cov)
+            Tables [S, D], as DataFrames where the model was fitted to one.
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise ValueError("return_std=True and return_cov=True are both given: give one of them")
+        if return_cov and variance is not None:
+            raise ValueError("variance is given with return_cov=True, which is for certain latents: leave it out")
+        with computing():
+            latents = self._latents(X, variance)
+            mean, spread = self._moments(*latents)
+            table = self._table(self._scaling.to_user(mean))
+            if return_cov:
+                return table, self._predictor().covariance(latents[0]) * self._scaling.scale**2
+        return (table, self._table(spread * self._scaling.scale)) if return_std else table
+
+    def inverse_transform(self, X):
+        """The table [S, D] that the latents X are expected to come with."""
+        return self.predict(X)
+
+    def predict_quantiles(self, X, quantiles=(0.025, 0.5, 0.975), *, variance=None) -> np.ndarray:
+        """Quantiles [K, S, D] of what the columns will be for rows with latents X: arguments as in `predict`."""
+        check_is_fitted(self)
+        probabilities = _probabilities(quantiles)
+        with computing():
+            parts = [
+                quantiles_of_entries(particles, probabilities, np.ones(particles.means[:, 0].shape, dtype=bool))
+                for _, particles in around(self._predictor(), *self._latents(X, variance))
+            ]
+        return self._scaling.to_user(np.concatenate(parts, axis=1))
+
+    def impute(self, Y=None, *, return_std: bool = False):
+        """The table with its gaps filled by what is expected there.
+
+        Parameters
+        ----------
+        Y : array or DataFrame [S, D], or None
+            Rows, new or not; None: the table that the model was fitted to.
+        return_std : bool
+            Also return the standard deviation of every entry: zero where it was observed.
+
+        Returns
+        -------
+        filled, or (filled, std)
+            As Y came; what was observed is as it was, to the bit.
+        """
+        check_is_fitted(self)
+        given, Y = self._rows(Y)
+        gaps = np.isnan(Y)
+        mean, spread = np.zeros((2, *Y.shape))
+        with computing():
+            for rows, particles in self._posterior(Y):
+                mean[rows], variance = particles.moments()
+                spread[rows] = np.sqrt(variance)
+        filled = self._as_given(given, np.where(gaps, self._scaling.to_user(mean), Y), gaps)
+        if not return_std:
+            return filled
+        deviations = np.where(gaps, spread * self._scaling.scale, 0.0)
+        return filled, self._as_given(given, deviations, np.ones_like(gaps))
+
+    def impute_quantiles(self, Y=None, quantiles=(0.025, 0.5, 0.975)) -> np.ndarray:
+        """Quantiles [K, S, D] of what the gaps of Y hide; where an entry was observed, all of them are that value."""
+        check_is_fitted(self)
+        _, Y = self._rows(Y)
+        probabilities, gaps = _probabilities(quantiles), np.isnan(Y)
+        found = np.zeros((len(probabilities), *Y.shape))
+        with computing():
+            for rows, particles in self._posterior(Y):
+                found[:, rows] = quantiles_of_entries(particles, probabilities, gaps[rows])
+        return np.where(gaps, self._scaling.to_user(found), Y)
+
+    def sample_imputations(self, Y=None, n_draws: int = 10, *, random_state=None) -> np.ndarray:
+        """`n_draws` tables [n_draws, S, D] with the gaps of Y drawn from what they may hide, row by row: for multiple
+        imputation."""
+        check_is_fitted(self)
+        _check_count(n_draws, "n_draws")
+        _, Y = self._rows(Y)
+        rng = np.random.default_rng(data.seed(random_state))
+        drawn = np.zeros((n_draws, *Y.shape))
+        with computing():
+            for rows, particles in self._posterior(Y):
+                drawn[:, rows] = draw_entries(particles, n_draws, rng)
+        return np.where(np.isnan(Y), self._scaling.to_user(drawn), Y)
+
+    def sample(self, n_samples: int = 1, *, random_state=None):
+        """New rows [n_samples, D] from the model: latents from their prior, then functions and noise."""
+        check_is_fitted(self)
+        _check_count(n_samples, "n_samples")
+        nowhere = np.zeros((n_samples, self.state_.free.inducing.shape[1]))
+        with computing():
+            return self._table(self._draw(nowhere, np.ones_like(nowhere), random_state))
+
+    def sample_at(self, X, n_draws: int = 1, *, variance=None, random_state=None) -> np.ndarray:
+        """Draws [n_draws, S, D] of rows with latents X, noise included: arguments as in `predict`."""
+        check_is_fitted(self)
+        _check_count(n_draws, "n_draws")
+        with computing():
+            mean, spread = self._latents(X, variance)
+            return self._draw(np.repeat(mean[None], n_draws, axis=0), np.sqrt(spread), random_state)
+
+    def score_samples(self, Y, *, method: Literal["sampled", "bound", "joint"] = "sampled") -> np.ndarray:
+        """Log density [S] of what is observed in each row, in the user's units.
+
+        Parameters
+        ----------
+        Y : array or DataFrame [S, D]
+        method : {"sampled", "bound", "joint"}
+            "sampled" integrates over the row's latents by weighted draws, given the functions that the fit has learned.
+            "bound" is a lower bound on that, with one Gaussian for the latents. "joint" is the paper's difference of
+            two bounds L(Y, y) - L(Y), in which the row teaches the functions too: one optimisation a row.
+        """
+        _check_method(method)
+        if method == "bound":
+            return self.infer(Y).bound
+        check_is_fitted(self)
+        Y = data.read_rows(self, Y)
+        with computing():
+            if method == "joint":
+                joint, rows, scaled = self._joint(), self._infer(Y), self._scaling.to_model(Y)
+                each = (Rows(*(part[[n]] for part in rows)) for n in range(len(Y)))
+                found = np.array([joint.gain(row, scaled[[n]]) for n, row in enumerate(each)])
+            else:
+                found = np.concatenate([particles.log_density for _, particles in self._posterior(Y)])
+        return found - self._log_units(Y)
+
+    def score(self, Y, y=None, *, method: Literal["sampled", "bound", "joint"] = "sampled") -> float:
+        """Mean log density of the rows of Y; with method="joint", all of them added to the training table at once."""
+        if method != "joint":
+            return float(self.score_samples(Y, method=method).mean())
+        check_is_fitted(self)
+        Y = data.read_rows(self, Y)
+        with computing():
+            gain = self._joint().gain(self._infer(Y), self._scaling.to_model(Y))
+        return float(gain - self._log_units(Y).sum()) / len(Y)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_latents_
+
+    def _learned_from(self, Y: np.ndarray) -> None:
+        """Keep the rows of the fit; what predictions need of them is computed when it is first asked for."""
+        self._learned, self._cached = Y, None
+
+    def _predictor(self) -> Predictor:
+        if self._cached is None:
+            table = self._scaling.to_model(self._learned)
+            self._cached = Predictor.of(self._model, self.state_, table, self.bound == "mixed")
+        return self._cached
+
+    def _infer(self, Y: np.ndarray) -> Rows:
+        return infer_rows(self._predictor(), self._scaling.to_model(Y))
+
+    def _posterior(self, Y: np.ndarray) -> Iterator[tuple[slice, Particles]]:
+        return posterior_of_rows(self._predictor(), self._scaling.to_model(Y))
+
+    def _joint(self) -> JointBound:
+        if self.bound == "mixed":
+            raise ValueError('method="joint" is not there for bound="mixed": give method="sampled"')
+        return JointBound(self._model, self.state_, self._scaling.to_model(self._learned))
+
+    def _rows(self, Y: Any) -> tuple[Any, np.ndarray]:
+        """The table as it was given, and its values in the order of training; for None those of training."""
+        if Y is not None:
+            return Y, data.read_rows(self, Y)
+        table = np.full((len(self._seen), self.n_features_in_), np.nan)
+        table[self._seen] = self._learned
+        return None, table
+
+    def _moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of every entry, in the model's units."""
+        moments, spread = np.empty((2, len(mean), self.n_features_in_))
+        for rows, mixture in self._predictor().mixtures(mean, variance):
+            moments[rows], squared = mixture.moments()
+            spread[rows] = np.sqrt(squared)
+        return moments, spread
+
+    def _draw(self, mean: np.ndarray, spread: np.ndarray, random_state: Any) -> np.ndarray:
+        """A row for each of these latents [..., Q], with this standard deviation; in the user's units."""
+        rng = np.random.default_rng(data.seed(random_state))
+        X = mean + spread * rng.normal(size=mean.shape)
+        means, variances = self._predictor().at_points(X.reshape(-1, X.shape[-1]))
+        drawn = means + np.sqrt(variances) * rng.normal(size=means.shape)
+        return self._scaling.to_user(drawn.reshape(*X.shape[:-1], -1))
+
+    def _latents(self, X: Any, variance: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of all latents of the state: those that are not used are where rows are on average."""
+        X = self._read_latents(X, "X")
+        mean = np.repeat(self._predictor().training.mean.mean(axis=0, keepdims=True), len(X), axis=0)
+        mean[:, self.latent_order_] = X
+        spread = np.zeros_like(mean)
+        if variance is not None:
+            variance = self._read_latents(variance, "variance")
+            if variance.shape != X.shape or (variance < 0.0).any():
+                raise ValueError(
+                    f"variance has shape {variance.shape} and minimum {variance.min():g}, X has shape {X.shape}: "
+                    "give one variance, zero or more, for every entry of X"
+                )
+            spread[:, self.latent_order_] = variance
+        return mean, spread
+
+    def _read_latents(self, values: Any, name: str) -> np.ndarray:
+        try:
+            values = check_array(values, dtype=np.float64, input_name=name)
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"{name} cannot be read as latents: {' '.join(str(error).split())}") from None
+        if values.shape[1] != self.n_latents_:
+            raise ValueError(
+                f"{name} has {values.shape[1]} columns, but the model uses {self.n_latents_} latents: give one column "
+                "for each, as in latents_"
+            )
+        return values
+
+    def _log_units(self, Y: np.ndarray) -> np.ndarray:
+        """What turns a log density in the model's units into one in the user's, for what is observed in each row."""
+        return (~np.isnan(Y)) @ np.log(self._scaling.scale)
+
+    def _table(self, values: np.ndarray) -> Any:
+        """As the table that the model was fitted to: a DataFrame where that was one."""
+        return values if self._frame is None else data.frame_of(self._frame, values, list(self.feature_names_in_))
+
+    def _as_given(self, given: Any, values: np.ndarray, changed: np.ndarray) -> Any:
+        """`values` in the container of `given`, its own order of columns and its own types where nothing `changed`."""
+        if given is None:
+            return self._table(values)
+        return data.filled_like(given, values, changed, getattr(self, "feature_names_in_", None))
+
+
+def _check_count(count: Any, name: str) -> None:
+    if not isinstance(count, Integral) or count < 1:
+        raise ValueError(f"{name} is {count!r}: give a whole number, 1 or more")
+
+
+def _check_method(method: str) -> None:
+    if method not in ("sampled", "bound", "joint"):
+        raise ValueError(f'method is {method!r}: give "sampled", "bound" or "joint"')
+
+
+def _probabilities(quantiles: Any) -> np.ndarray:
+    probabilities = np.atleast_1d(np.asarray(quantiles, dtype=float))
+    if probabilities.ndim != 1 or not ((probabilities > 0.0) & (probabilities < 1.0)).all():
+        raise ValueError(f"quantiles is {quantiles!r}: give numbers between 0 and 1, both excluded")
+    return probabilities

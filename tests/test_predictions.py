@@ -1,0 +1,292 @@
+"""What a fitted model says about rows: each answer against one that is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.special import logsumexp
+
+from dpgplvm import DPGPLVM, MRD, BayesianGPLVM
+from dpgplvm.datasets import make_views
+from dpgplvm.numerics import computing
+
+NAMES = ["hip", "knee", "ankle", "heel", "toe", "wrist", "elbow", "thumb", "palm", "neck"]
+SMALL = {"n_latents": 2, "n_inducing": 12, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return 5.0 + 3.0 * make_views(n_samples=110, latents=((0,), (1,)), columns=5, random_state=1).Y
+
+
+@pytest.fixture(scope="module")
+def new(table):
+    """New rows, with gaps."""
+    rows = table[80:].copy()
+    rows[np.random.default_rng(0).random(rows.shape) < 0.3] = np.nan
+    return rows
+
+
+def gplvm(**changes):
+    return BayesianGPLVM(**{**SMALL, **changes})
+
+
+def mrd(**changes):
+    return MRD(**{**SMALL, "views": ["legs"] * 5 + ["arms"] * 5, "noise": "column", **changes})
+
+
+def dpgplvm(**changes):
+    return DPGPLVM(**{**SMALL, "truncation": 3, "kernel": "rbf", **changes})
+
+
+@pytest.fixture(scope="module", params=[gplvm, mrd, dpgplvm], ids=["BayesianGPLVM", "MRD", "DPGPLVM"])
+def fitted(request, table):
+    return request.param().fit(table[:80])
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    return mrd().fit(table[:80])
+
+
+@pytest.fixture(scope="module")
+def framed(table):
+    return mrd().fit(pd.DataFrame(table[:80], columns=NAMES))
+
+
+def test_rows_of_the_fit_are_where_the_fit_has_them(fitted, table):
+    """At the optimum of the bound, each row's q(x) is at an optimum of its own bound, and seldom there is a better."""
+    found = fitted.infer(table[:80])
+    agree = (np.abs(found.mean - fitted.latents_) < 0.05 * np.sqrt(fitted.latent_variance_)).all(axis=1)
+    assert agree.mean() > 0.95
+    np.testing.assert_allclose(found.variance[agree], fitted.latent_variance_[agree], rtol=0.05)
+    assert np.array_equal(fitted.transform(table[:80]), found.mean)
+
+
+def test_a_row_alone_and_in_a_batch_are_the_same(fitted, new):
+    X, variance = fitted.latents_[:40], fitted.latent_variance_[:40]
+    mean, std = fitted.predict(X, variance=variance, return_std=True)
+    filled, gap_std = fitted.impute(new, return_std=True)
+    inferred, scores = fitted.infer(new), fitted.score_samples(new)
+    for n in (0, 7):
+        alone = fitted.predict(X[[n]], variance=variance[[n]], return_std=True)
+        np.testing.assert_allclose(alone, (mean[[n]], std[[n]]), rtol=1e-10)
+        alone = fitted.impute(new[[n]], return_std=True)
+        np.testing.assert_allclose(alone, (filled[[n]], gap_std[[n]]), rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(fitted.score_samples(new[[n]]), scores[[n]], rtol=1e-8)
+        np.testing.assert_allclose(fitted.infer(new[[n]]).mean, inferred.mean[[n]], atol=1e-4)
+
+
+def test_what_was_observed_comes_back_to_the_bit(fitted, new):
+    filled, std = fitted.impute(new, return_std=True)
+    gaps = np.isnan(new)
+    assert np.array_equal(filled[~gaps], new[~gaps])
+    assert np.isfinite(filled).all()
+    assert (std[gaps] > 0.0).all()
+    assert (std[~gaps] == 0.0).all()
+
+
+def test_gaps_are_filled_better_than_by_the_mean_and_as_surely_as_it_says(fitted, table, new):
+    filled, std = fitted.impute(new, return_std=True)
+    gaps = np.isnan(new)
+    error, of_mean = (filled - table[80:])[gaps], (table[:80].mean(axis=0) - table[80:])[gaps]
+    assert np.mean(error**2) < 0.5 * np.mean(of_mean**2)
+    low, high = fitted.impute_quantiles(new, (0.025, 0.975))
+    inside = ((low <= table[80:]) & (table[80:] <= high))[gaps]
+    assert 0.85 < inside.mean() <= 1.0
+    assert 0.85 < (np.abs(error) < 1.96 * std[gaps]).mean() <= 1.0
+
+
+def test_gaps_of_the_training_table_are_filled(table):
+    holed = table[:80].copy()
+    holed[np.random.default_rng(1).random(holed.shape) < 0.2] = np.nan
+    model = mrd().fit(holed)
+    filled = model.impute()
+    gaps = np.isnan(holed)
+    assert np.array_equal(filled[~gaps], holed[~gaps])
+    error = (filled - table[:80])[gaps]
+    assert np.mean(error**2) < 0.5 * np.mean((np.nanmean(holed, axis=0) - table[:80])[gaps] ** 2)
+    np.testing.assert_allclose(model.impute(holed), filled, rtol=1e-9)
+
+
+def test_with_one_latent_density_and_gaps_are_those_of_a_fine_grid():
+    """y_1 = x^2 and y_2 = x: a row that shows y_1 alone may be on either side, and its gap must say so."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=80)
+    Y = np.stack([x**2, x, x + 1.0], axis=1) + 0.05 * rng.normal(size=(80, 3))
+    model = MRD(views="columns", n_latents=1, n_inducing=15, standardise=False, random_state=0).fit(Y)
+    rows = np.array([[1.2, np.nan, np.nan], [0.3, np.nan, 1.4], [np.nan, -0.8, np.nan]])
+    grid = np.linspace(-6.0, 6.0, 6001)[:, None]
+    with computing():
+        mean, variance = model._predictor().at_points(grid)
+    filled, std = model.impute(rows, return_std=True)
+    for n, row in enumerate(rows):
+        seen = ~np.isnan(row)
+        log_likelihood = -0.5 * ((row - mean) ** 2 / variance + np.log(2 * np.pi * variance))[:, seen].sum(axis=1)
+        joint = log_likelihood - 0.5 * grid[:, 0] ** 2 - 0.5 * np.log(2 * np.pi)
+        assert model.score_samples(rows[[n]])[0] == pytest.approx(logsumexp(joint) + np.log(0.002), abs=0.05)
+        weights = np.exp(joint - logsumexp(joint))
+        wanted = weights @ mean
+        wanted_std = np.sqrt(weights @ (variance + mean**2) - wanted**2)
+        np.testing.assert_allclose(filled[n][~seen], wanted[~seen], atol=0.15 * wanted_std[~seen].max())
+        np.testing.assert_allclose(std[n][~seen], wanted_std[~seen], rtol=0.1)
+    assert std[0, 1] > 0.8  # either side
+    low, high = model.impute_quantiles(rows[:1], (0.1, 0.9))[:, 0, 1]
+    assert low == pytest.approx(-high, abs=0.4)
+    assert high > 0.8
+    drawn = model.sample_imputations(rows[:1], 200, random_state=0)[:, 0, 1]
+    assert 0.3 < (drawn > 0.0).mean() < 0.7
+    assert np.abs(drawn).min() > 0.5
+
+
+def test_densities_are_of_the_users_units(table, new):
+    model, scaled = (mrd().fit(factor * table[:80]) for factor in (1.0, 10.0))
+    seen = (~np.isnan(new)).sum(axis=1)
+    for method in ("sampled", "bound"):
+        found = model.score_samples(new, method=method) - scaled.score_samples(10.0 * new, method=method)
+        np.testing.assert_allclose(found, seen * np.log(10.0), rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(model.infer(new).bound, model.score_samples(new, method="bound"))
+    assert model.score(new) == pytest.approx(model.score_samples(new).mean())
+
+
+def test_the_sampled_density_is_above_its_bound(fitted, new):
+    assert (fitted.score_samples(new) > fitted.score_samples(new, method="bound") - 0.05).all()
+
+
+def test_the_joint_density_is_a_difference_of_bounds(model, new):
+    """Rows that were in no training: what they add to the bound is near to what they are worth one by one."""
+    one = model.score_samples(new[:2], method="joint")
+    assert one.shape == (2,)
+    np.testing.assert_allclose(one, model.score_samples(new[:2]), atol=3.0)
+    together = 2.0 * model.score(new[:2], method="joint")
+    assert together >= one.sum() - 0.5
+
+
+def test_a_row_with_nothing_observed_adds_nothing_and_gets_the_prior(table):
+    alone = mrd().fit(table[:80])
+    with pytest.warns(UserWarning, match="nothing observed"):
+        with_row = mrd().fit(np.insert(table[:80], 20, np.nan, axis=0))
+    assert with_row.elbo_ == alone.elbo_
+    assert np.array_equal(np.delete(with_row.latents_, 20, axis=0), alone.latents_)
+    assert (with_row.latents_[20] == 0.0).all()
+    assert (with_row.latent_variance_[20] == 1.0).all()
+    assert with_row.impute().shape == (81, 10)
+
+
+def test_a_new_row_with_nothing_observed_gets_the_prior(fitted):
+    nothing = np.full((1, 10), np.nan)
+    found = fitted.infer(nothing)
+    np.testing.assert_allclose(found.mean, 0.0, atol=1e-3)
+    np.testing.assert_allclose(found.variance, 1.0, atol=1e-3)
+    np.testing.assert_allclose(found.bound, 0.0, atol=1e-6)
+    np.testing.assert_allclose(fitted.score_samples(nothing), 0.0, atol=0.1)
+    drawn = fitted.sample(4000, random_state=0)
+    filled, std = fitted.impute(nothing, return_std=True)
+    np.testing.assert_allclose(filled[0], drawn.mean(axis=0), atol=0.15 * drawn.std(axis=0).max())
+    np.testing.assert_allclose(std[0], drawn.std(axis=0), rtol=0.15)
+
+
+def test_moments_are_those_of_draws(fitted):
+    X, variance = fitted.latents_[:5], 0.3 + fitted.latent_variance_[:5]
+    mean, std = fitted.predict(X, variance=variance, return_std=True)
+    drawn = fitted.sample_at(X, 20_000, variance=variance, random_state=0)
+    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=0.06 * std.max())
+    np.testing.assert_allclose(drawn.std(axis=0), std, rtol=0.06)
+    low, middle, high = fitted.predict_quantiles(X, (0.1, 0.5, 0.9), variance=variance)
+    for found, share in ((low, 0.1), (middle, 0.5), (high, 0.9)):
+        np.testing.assert_allclose((drawn <= found).mean(axis=0), share, atol=0.03)
+
+
+def test_certain_latents_have_gaussian_columns(fitted):
+    X = fitted.latents_[:4]
+    mean, std = fitted.predict(X, return_std=True)
+    low, middle, high = fitted.predict_quantiles(X, (0.15865525393, 0.5, 0.84134474607))
+    np.testing.assert_allclose(middle, mean, rtol=1e-6)
+    np.testing.assert_allclose(high - low, 2.0 * std, rtol=1e-6)
+    assert np.array_equal(fitted.inverse_transform(X), mean)
+
+
+def test_the_covariance_of_rows_has_their_variances_and_is_positive(fitted):
+    X = fitted.latents_[:6]
+    covariance = fitted.predict(X, return_cov=True)[1]
+    assert covariance.shape == (6, 6, 10)
+    _, std = fitted.predict(X, return_std=True)
+    np.testing.assert_allclose(np.einsum("ssd->sd", covariance), std**2, rtol=1e-6)
+    for of_column in np.moveaxis(covariance, 2, 0):
+        np.testing.assert_allclose(of_column, of_column.T, atol=1e-9)
+        assert np.linalg.eigvalsh(of_column).min() > 0.0
+    again = fitted.predict(np.concatenate([X[:1], X[:1]]), return_cov=True)[1]
+    within = std[0] ** 2 - again[0, 1]
+    np.testing.assert_allclose(within, _noise_variance(fitted), rtol=1e-4)  # the same function twice, other noise
+
+
+def _noise_variance(model):
+    noise = 1.0 / np.asarray(model.noise_precision_)
+    return (noise if model.column_scale_ is not None else noise[model.groups_]) * model._scaling.scale**2
+
+
+def test_samples_look_like_the_table(fitted, table):
+    drawn = fitted.sample(2000, random_state=0)
+    assert drawn.shape == (2000, 10)
+    np.testing.assert_allclose(drawn.mean(axis=0), table[:80].mean(axis=0), atol=0.5 * table.std())
+    np.testing.assert_allclose(drawn.std(axis=0), table[:80].std(axis=0), rtol=0.4)
+    assert np.array_equal(drawn, fitted.sample(2000, random_state=0))
+    assert not np.array_equal(drawn, fitted.sample(2000, random_state=1))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_frames_come_back_as_they_came(table, new, frame):
+    def make(values, names):
+        return frame(values, columns=names) if frame is pd.DataFrame else frame(values, schema=names)
+
+    model = mrd().fit(make(table[:80], NAMES))
+    order = [3, 0, 5, 1, 9, 4, 2, 8, 6, 7]
+    names = [NAMES[d] for d in order]
+    shuffled = make(new[:, order], names)
+    filled, std = model.impute(shuffled, return_std=True)
+    assert isinstance(filled, frame)
+    assert list(filled.columns) == list(std.columns) == names
+    np.testing.assert_allclose(filled.to_numpy(), model.impute(make(new, NAMES)).to_numpy()[:, order], rtol=1e-9)
+    predicted = model.predict(model.transform(shuffled))
+    assert isinstance(predicted, frame)
+    assert list(predicted.columns) == NAMES
+    assert list(model.sample(2, random_state=0).columns) == NAMES
+
+
+def test_a_frame_keeps_its_index_and_the_types_of_columns_without_gaps(table, framed):
+    frame = pd.DataFrame(np.round(table[80:]), columns=NAMES, index=pd.RangeIndex(100, 130))
+    frame["hip"] = frame["hip"].astype(int)
+    frame.loc[103, "knee"] = np.nan
+    filled = framed.impute(frame)
+    assert filled.index.equals(frame.index)
+    assert filled["hip"].dtype == frame["hip"].dtype
+    assert np.isfinite(filled.loc[103, "knee"])
+    assert np.isnan(frame.loc[103, "knee"])  # the user's own is left alone
+
+
+def test_scikit_learn_names_the_latents(model, table, new):
+    assert list(model.get_feature_names_out()) == [f"mrd{q}" for q in range(model.n_latents_)]
+    named = mrd().set_output(transform="pandas").fit(table[:80]).transform(new)
+    assert list(named.columns) == list(model.get_feature_names_out())[: named.shape[1]]
+
+
+@pytest.mark.parametrize(("kernel", "noise"), [("rbf", "group"), ("linear", "column"), ("rbf+linear", "column")])
+def test_every_kernel_and_noise_imputes(table, new, kernel, noise):
+    model = mrd(kernel=kernel, noise=noise, max_iter=40).fit(np.concatenate([table[:40], new]))
+    filled, std = model.impute(new, return_std=True)
+    assert np.isfinite(filled).all()
+    assert np.isfinite(std).all()
+    assert np.isfinite(model.score_samples(new)).all()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"bound": "mixed"}, {"optimiser": "paper", "max_iter": 30}], ids=["mixed", "paper"]
+)
+@pytest.mark.parametrize("make", [gplvm, dpgplvm], ids=["BayesianGPLVM", "DPGPLVM"])
+@pytest.mark.filterwarnings("ignore:everything is explained as noise")
+def test_the_papers_bound_and_optimiser_take_gaps(table, new, make, changes):
+    model = make(**{"max_iter": 20, "noise": "group", **changes}).fit(np.concatenate([table[:20], new]))
+    assert np.isfinite(model.elbo_)
+    assert np.isfinite(model.impute(new)).all()
