@@ -11,20 +11,11 @@ once, and runs that are in it already are not repeated, so a long run can be res
 from __future__ import annotations
 
 import argparse
-import hashlib
-import importlib.util
-import json
-import multiprocessing
-import os
-import signal
-import sys
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import structure_linear
+from runner import add_options, conclude, done_and_new, named
 from structure_methods import METHODS, SLOW_PEERS, run
 from structure_picture import draw
 from structure_report import Record, block, goal_lines, goals, summarise
@@ -33,11 +24,6 @@ from structure_sets import REAL, SIMULATED, is_there, load
 _QUICK_SETS = ("toy_equal", "three_groups", "one_group", "holzinger_swineford")
 _MOST_COLUMNS_OF_PEERS = 70
 _LINEAR_TEST = "linear_test"
-_ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-}
 
 
 class Task(NamedTuple):
@@ -63,76 +49,8 @@ def tasks_of_suite(names: list[str], arguments: argparse.Namespace) -> list[Task
     return sorted(costs, key=lambda task: -costs[task])
 
 
-def start_worker(cores: Any) -> None:
-    """Give this worker a core of its own; threads of any library that it loads later stay on it."""
-    core = cores.get()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {core})
-
-
 def work(task: Task) -> Record:
-    """In a worker. A method that fails is a result too: the others go on."""
-    try:
-        if task.set == _LINEAR_TEST:
-            return task._asdict() | structure_linear.trial(task.seed, task.method)
-        return task._asdict() | run(*task)
-    except Exception as error:
-        return task._asdict() | {"error": f"{type(error).__name__}: {error}"}
-
-
-def results(tasks: list[Task], n_jobs: int) -> Iterator[Record]:
-    """Records in the order in which they are finished."""
-    # Workers inherit these before they load NumPy or JAX, which read them only once.
-    os.environ.update(_ONE_THREAD)
-    context = multiprocessing.get_context("spawn")
-    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    cores = context.Queue()
-    for worker in range(n_jobs):
-        cores.put(usable[worker % len(usable)])
-    pool = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=start_worker, initargs=(cores,))
-    try:
-        for future in as_completed([pool.submit(work, task) for task in tasks]):
-            yield future.result()
-    except BaseException:
-        # What they are at is lost, but not what is in the log; left alone, they would finish two runs each first.
-        for worker_process in multiprocessing.active_children():
-            worker_process.terminate()
-        raise
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def source_digest() -> str:
-    """Tells apart runs of different versions of the library, without importing it."""
-    spec = importlib.util.find_spec("dpgplvm")
-    package = Path(spec.origin).parent if spec and spec.origin else Path()
-    sources = sorted(package.rglob("*.py"))
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
-
-
-def read_log(file: str | None) -> dict[Task, Record]:
-    """Finished runs by their task; failed ones are left out, and so are tried again."""
-    if file is None or not Path(file).exists():
-        return {}
-    records = [json.loads(line) for line in Path(file).read_text().splitlines() if line.strip()]
-    return {Task(one["set"], one["seed"], one["method"]): one for one in records if "error" not in one}
-
-
-def done_and_new(tasks: list[Task], arguments: argparse.Namespace) -> Iterator[Record]:
-    """What the log has of these tasks, then the others as they finish, each logged at once."""
-    logged, digest = read_log(arguments.log), source_digest()
-    done = [logged[task] for task in tasks if task in logged]
-    others = sum(record.get("library") != digest for record in done)
-    if others:
-        print(f"{others} runs of {arguments.log} are of another version of the library", file=sys.stderr)
-    yield from done
-    for i, record in enumerate(results([task for task in tasks if task not in logged], arguments.jobs), 1):
-        record["library"] = digest
-        if arguments.log:
-            with open(arguments.log, "a") as file:
-                file.write(json.dumps(record) + "\n")
-        print(f"[{i}/{len(tasks) - len(done)}] {progress(record)}", file=sys.stderr, flush=True)
-        yield record
+    return structure_linear.trial(task.seed, task.method) if task.set == _LINEAR_TEST else run(*task)
 
 
 def progress(record: Record) -> str:
@@ -155,7 +73,7 @@ def suite(arguments: argparse.Namespace) -> dict[str, Any]:
     left = {name: sum(task.set == name for task in tasks) for name in names}
     print(f"{len(tasks)} runs; seconds are the median over seeds, on a single core, {arguments.jobs} side by side\n")
     records: list[Record] = []
-    for record in done_and_new(tasks, arguments):
+    for record in done_and_new(tasks, work, progress, arguments):
         records.append(record)
         name = record["set"]
         left[name] -= 1
@@ -183,7 +101,7 @@ def block_of(name: str, records: list[Record], arguments: argparse.Namespace) ->
 def linear_test(arguments: argparse.Namespace) -> dict[str, Any]:
     """The test of linear, nonlinear and irrelevant effects, in place of the tables."""
     tasks = [Task(_LINEAR_TEST, seed, kernel) for kernel in structure_linear.KERNELS for seed in range(arguments.seeds)]
-    records = list(done_and_new(tasks, arguments))
+    records = list(done_and_new(tasks, work, progress, arguments))
     summary = structure_linear.summarise(records)
     print(structure_linear.lines(summary))
     return {"runs": records, "summary": summary}
@@ -198,38 +116,20 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", metavar="name,name", help=f"of {', '.join([*SIMULATED, *REAL])}")
     parser.add_argument("--methods", metavar="name,name", help=f"of {', '.join(METHODS)}")
     parser.add_argument("--linear-test", action="store_true", help="linear, nonlinear and irrelevant effects instead")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="n", help="workers (one a core)")
-    parser.add_argument("--log", metavar="FILE", help="append each finished run to FILE, and skip those in it")
-    parser.add_argument("--json", metavar="FILE", help="also write all numbers to FILE")
+    add_options(parser)
     parser.add_argument("--picture", default="structure.png", metavar="FILE", help="draw to FILE (structure.png)")
     arguments = parser.parse_args()
     quick = arguments.quick
     arguments.seeds = (2 if quick else 20) if arguments.seeds is None else arguments.seeds
     arguments.peer_seeds = (0 if quick else 3) if arguments.peer_seeds is None else arguments.peer_seeds
-    arguments.only = _named(parser, arguments.only, [*SIMULATED, *REAL], _QUICK_SETS if quick else None)
-    arguments.methods = _named(parser, arguments.methods, list(METHODS))
+    arguments.only = named(parser, arguments.only, [*SIMULATED, *REAL], _QUICK_SETS if quick else None)
+    arguments.methods = named(parser, arguments.methods, list(METHODS))
     return arguments
-
-
-def _named(
-    parser: argparse.ArgumentParser, given: str | None, known: list[str], default: tuple[str, ...] | None = None
-) -> list[str]:
-    """The names that were given, in the order in which they are known."""
-    chosen = set(given.split(",")) if given else set(default or known)
-    if chosen - set(known):
-        parser.error(f"there is no {', '.join(sorted(chosen - set(known)))}: choose from {', '.join(known)}")
-    return [name for name in known if name in chosen]
 
 
 def main() -> None:
     arguments = parsed()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        numbers = linear_test(arguments) if arguments.linear_test else suite(arguments)
-    except KeyboardInterrupt:
-        sys.exit(f"interrupted; finished runs are in {arguments.log}" if arguments.log else "interrupted")
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(numbers, indent=1))
+    conclude(linear_test if arguments.linear_test else suite, arguments)
 
 
 if __name__ == "__main__":
