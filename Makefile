@@ -9,10 +9,10 @@ demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: lint
-	$(BIN)/python -m pytest -n 2 -m "slow or not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -272,7 +272,10 @@ def test_scikit_learn_names_the_latents(model, table, new):
     assert list(named.columns) == list(model.get_feature_names_out())[: named.shape[1]]
 
 
-@pytest.mark.parametrize(("kernel", "noise"), [("rbf", "group"), ("linear", "column"), ("rbf+linear", "column")])
+@pytest.mark.parametrize(
+    ("kernel", "noise"),
+    [("rbf", "group"), ("linear", "column"), pytest.param("rbf+linear", "column", marks=pytest.mark.slow)],
+)
 def test_every_kernel_and_noise_imputes(table, new, kernel, noise):
     model = mrd(kernel=kernel, noise=noise, max_iter=40).fit(np.concatenate([table[:40], new]))
     filled, std = model.impute(new, return_std=True)
@@ -284,7 +287,9 @@ def test_every_kernel_and_noise_imputes(table, new, kernel, noise):
 @pytest.mark.parametrize(
     "changes", [{"bound": "mixed"}, {"optimiser": "paper", "max_iter": 30}], ids=["mixed", "paper"]
 )
-@pytest.mark.parametrize("make", [gplvm, dpgplvm], ids=["BayesianGPLVM", "DPGPLVM"])
+@pytest.mark.parametrize(
+    "make", [gplvm, pytest.param(dpgplvm, marks=pytest.mark.slow)], ids=["BayesianGPLVM", "DPGPLVM"]
+)
 @pytest.mark.filterwarnings("ignore:everything is explained as noise")
 def test_the_papers_bound_and_optimiser_take_gaps(table, new, make, changes):
     model = make(**{"max_iter": 20, "noise": "group", **changes}).fit(np.concatenate([table[:20], new]))

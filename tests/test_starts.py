@@ -152,7 +152,7 @@ def test_agreement_does_not_look_at_numbers_of_groups():
 
 def ended(explained=(0.9, 0.4), starts=(), max_iter=100, **more):
     known = {"max_iter": max_iter, "explained_": np.array(explained), "starts_": list(starts), "kernel_": "rbf"}
-    return SimpleNamespace(**known, **more)
+    return SimpleNamespace(**known, **more, _seen=np.ones(5, dtype=bool))
 
 
 AGREE = start_with(0, 0, 1, 1, corrected=-10.0), start_with(1, 1, 0, 0, corrected=-12.0)

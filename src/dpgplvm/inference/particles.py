@@ -19,6 +19,7 @@ from dpgplvm.inference.predictor import Predictor, chunks
 from dpgplvm.model.kernels.base import standard_normal_draws
 
 _DRAWS = 48  # around every peak, for every width
+_DRAWS_OF_ONE_GAUSSIAN = 256
 _WIDTHS = (1.1, 2.5)  # of the Gaussians that are drawn from, beside those of the peaks
 _ROWS_AT_ONCE = 64
 
@@ -54,7 +55,8 @@ def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> Iterator[tuple[sli
 
 def around(predictor: Predictor, mean: np.ndarray, variance: np.ndarray) -> Iterator[tuple[slice, Particles]]:
     """Draws, all of the same weight, for rows whose latents are known to be Gaussian; some rows at a time."""
-    standard = standard_normal_draws(_DRAWS, mean.shape[1]) if (variance > 0.0).any() else np.zeros((1, mean.shape[1]))
+    n_draws, n_latents = _DRAWS_OF_ONE_GAUSSIAN, mean.shape[1]
+    standard = standard_normal_draws(n_draws, n_latents) if (variance > 0.0).any() else np.zeros((1, n_latents))
     for rows in chunks(len(mean), _ROWS_AT_ONCE):
         points = mean[rows][:, None] + np.sqrt(variance[rows])[:, None] * standard
         means, variances = _predicted(predictor, points)
