@@ -295,3 +295,25 @@ def test_the_papers_bound_and_optimiser_take_gaps(table, new, make, changes):
     model = make(**{"max_iter": 20, "noise": "group", **changes}).fit(np.concatenate([table[:20], new]))
     assert np.isfinite(model.elbo_)
     assert np.isfinite(model.impute(new)).all()
+
+
+def test_what_is_hidden_is_filled_nearly_as_well_as_by_the_true_model():
+    """Linear functions of two latents: given its slopes and noise, the true model's answer is that of a Gaussian."""
+    rng = np.random.default_rng(0)
+    slopes, noise = rng.normal(size=(2, 12)), 0.4
+    Y = rng.normal(size=(600, 2)) @ slopes + noise * rng.normal(size=(600, 12))
+    train, truth = Y[:300], Y[300:]
+    hidden = rng.random(truth.shape) < 0.4
+    rows = np.where(hidden, np.nan, truth)
+    covariance = slopes.T @ slopes + noise**2 * np.eye(12)
+    best = np.zeros_like(truth)
+    for n, gaps in enumerate(hidden):
+        to_seen = np.linalg.solve(covariance[np.ix_(~gaps, ~gaps)], covariance[np.ix_(~gaps, gaps)])
+        best[n, gaps] = truth[n, ~gaps] @ to_seen
+    model = BayesianGPLVM(n_latents=4, kernel="linear", noise="column", random_state=0).fit(train)
+    filled, std = model.impute(rows, return_std=True)
+    error, least = (np.mean((found - truth)[hidden] ** 2) for found in (filled, best))
+    assert error < 1.1 * least
+    z = (filled - truth)[hidden] / std[hidden]
+    assert np.mean(np.abs(z) < 1.96) == pytest.approx(0.95, abs=0.02)
+    assert np.mean(z**2) == pytest.approx(1.0, abs=0.1)
