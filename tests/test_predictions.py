@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from scipy.special import logsumexp
+from sklearn.base import clone
 
 from dpgplvm import DPGPLVM, MRD, BayesianGPLVM
 from dpgplvm.datasets import make_views
@@ -141,6 +144,32 @@ def test_with_one_latent_density_and_gaps_are_those_of_a_fine_grid():
     assert np.abs(drawn).min() > 0.5
 
 
+def test_with_two_latents_a_row_that_may_be_anywhere_on_a_ring_is_weighed_as_on_a_grid():
+    """y_1 is the distance from the middle: one column that is seen leaves a ring of places for the latents."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 2))
+    angles = rng.uniform(0.0, np.pi, size=4)
+    others = x @ np.stack([np.cos(angles), np.sin(angles)])
+    Y = np.concatenate([(x**2).sum(axis=1, keepdims=True), others], axis=1) + 0.1 * rng.normal(size=(120, 5))
+    model = MRD(views="columns", n_latents=2, n_inducing=30, standardise=False, random_state=0).fit(Y)
+    line = np.linspace(-5.0, 5.0, 161)
+    grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+    with computing():
+        mean, variance = model._predictor().at_points(grid)
+    for value in (0.5, 2.0, 4.0):
+        row = np.full((1, 5), np.nan)
+        row[0, 0] = value
+        log_likelihood = -0.5 * ((value - mean[:, 0]) ** 2 / variance[:, 0] + np.log(2 * np.pi * variance[:, 0]))
+        joint = log_likelihood - 0.5 * (grid**2).sum(axis=1) - np.log(2 * np.pi)
+        wanted = logsumexp(joint) + 2.0 * np.log(line[1] - line[0])
+        assert model.score_samples(row)[0] == pytest.approx(wanted, abs=0.15)
+        weights = np.exp(joint - logsumexp(joint))[:, None]
+        wanted_std = np.sqrt((weights * (variance + mean**2)).sum(axis=0) - (weights * mean).sum(axis=0) ** 2)
+        filled, std = model.impute(row, return_std=True)
+        np.testing.assert_allclose(std[0, 1:], wanted_std[1:], rtol=0.2)
+        np.testing.assert_allclose(filled[0, 1:], (weights * mean).sum(axis=0)[1:], atol=0.35 * wanted_std.max())
+
+
 def test_densities_are_of_the_users_units(table, new):
     model, scaled = (mrd().fit(factor * table[:80]) for factor in (1.0, 10.0))
     seen = (~np.isnan(new)).sum(axis=1)
@@ -255,6 +284,31 @@ def test_frames_come_back_as_they_came(table, new, frame):
     assert list(model.sample(2, random_state=0).columns) == NAMES
 
 
+def test_square_frames_of_polars_are_not_turned(table):
+    model = mrd().fit(pl.DataFrame(table[:80], schema=NAMES))
+    square = table[80:90].copy()
+    square[2, 3] = np.nan
+    filled = model.impute(pl.DataFrame(square, schema=NAMES, orient="row").fill_nan(None)[NAMES[::-1]])
+    kept = ~np.isnan(square[:, ::-1])
+    assert np.array_equal(filled.to_numpy()[kept], square[:, ::-1][kept])
+
+
+def test_columns_that_are_named_by_numbers_are_found_by_them(table, new):
+    model = mrd().fit(pd.DataFrame(table[:80]))
+    wanted = model.impute(pd.DataFrame(new))
+    turned = model.impute(pd.DataFrame(new)[list(range(9, -1, -1))])
+    assert list(turned.columns) == list(range(9, -1, -1))
+    np.testing.assert_allclose(turned[list(range(10))], wanted, rtol=1e-9)
+    assert list(model.predict(model.latents_[:2]).columns) == list(range(10))
+
+
+def test_a_model_of_an_array_takes_frames_of_any_types(model, new):
+    frame = pd.DataFrame(new, columns=NAMES)
+    wanted = model.impute(new)
+    np.testing.assert_allclose(model.impute(frame.astype("Float64")).to_numpy(dtype=float), wanted)
+    np.testing.assert_allclose(model.impute(pl.DataFrame(new, schema=NAMES).fill_nan(None)).to_numpy(), wanted)
+
+
 def test_a_frame_keeps_its_index_and_the_types_of_columns_without_gaps(table, framed):
     frame = pd.DataFrame(np.round(table[80:]), columns=NAMES, index=pd.RangeIndex(100, 130))
     frame["hip"] = frame["hip"].astype(int)
@@ -269,7 +323,16 @@ def test_a_frame_keeps_its_index_and_the_types_of_columns_without_gaps(table, fr
 def test_scikit_learn_names_the_latents(model, table, new):
     assert list(model.get_feature_names_out()) == [f"mrd{q}" for q in range(model.n_latents_)]
     named = mrd().set_output(transform="pandas").fit(table[:80]).transform(new)
-    assert list(named.columns) == list(model.get_feature_names_out())[: named.shape[1]]
+    assert list(named.columns) == list(model.get_feature_names_out())
+    assert model.__sklearn_tags__().input_tags.allow_nan
+
+
+def test_a_model_survives_pickling_and_cloning(model, new):
+    wanted = model.impute(new)
+    again = pickle.loads(pickle.dumps(model))
+    assert again._cached is None
+    assert np.array_equal(again.impute(new), wanted)
+    assert clone(model).get_params()["n_latents"] == 2
 
 
 @pytest.mark.parametrize(

@@ -75,13 +75,15 @@ def read_rows(estimator: Any, Y: Any) -> np.ndarray:
 
 def in_order(estimator: Any, Y: Any) -> Any:
     """A DataFrame with its columns in the order of training; anything else as it is."""
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None or not is_frame(Y):
-        if names is None and is_frame(Y) and Y.shape[1] == estimator.n_features_in_:
-            return Y.to_numpy()
+    if not is_frame(Y):
         return Y
-    missing = [str(name) for name in names if name not in set(Y.columns)]
-    unknown = [str(name) for name in Y.columns if name not in set(names)]
+    names = estimator._columns
+    if names is None:  # fitted to an array: columns have positions only
+        refuse_text_columns(Y)
+        return Y.to_numpy() if _is_polars(type(Y)) else Y.to_numpy(dtype=float, na_value=np.nan)
+    given, wanted = set(Y.columns), set(names)
+    missing = [str(name) for name in names if name not in given]
+    unknown = [str(name) for name in Y.columns if name not in wanted]
     if missing:
         raise ValueError(
             f"Y lacks {_plural(missing, 'column')} {_listed(missing)} of the table that the model was fitted to: "
@@ -102,18 +104,23 @@ def is_frame(table: Any) -> bool:
 
 def frame_of(kind: type, values: np.ndarray, names: Sequence[Any], index: Any = None) -> Any:
     """A DataFrame of this kind, pandas' or polars'."""
-    if kind.__module__.startswith("polars"):
-        return kind(values, schema=list(names))
+    if _is_polars(kind):
+        return kind(values, schema=list(names), orient="row")
     return kind(values, columns=names, index=index)
 
 
-def filled_like(given: Any, values: np.ndarray, changed: np.ndarray, names: np.ndarray | None) -> Any:
+def _is_polars(kind: type) -> bool:
+    return kind.__module__.startswith("polars")
+
+
+def filled_like(given: Any, values: np.ndarray, changed: np.ndarray, names: list[Any] | None) -> Any:
     """`values` [S, D], in the order of training, as `given` came: its container, its order of columns, its index, and
     the very columns in which nothing is `changed`."""
     if not is_frame(given):
         return values
     columns = list(given.columns)
-    order = list(range(len(columns))) if names is None else [list(names).index(name) for name in columns]
+    position = {name: d for d, name in enumerate(columns if names is None else names)}
+    order = [position[name] for name in columns]
     frame = frame_of(type(given), values[:, order], columns, getattr(given, "index", None))
     for name, d in zip(columns, order, strict=True):
         if not changed[:, d].any():
@@ -136,6 +143,7 @@ def _validated(estimator: Any, Y: Any, **options: Any) -> np.ndarray:
         return validate_data(estimator, Y, dtype=np.float64, order="C", ensure_all_finite=False, **options)
     except (ValueError, TypeError) as error:
         first = " ".join(str(error).split("array=")[0].split("\n[[")[0].split()).replace(" for X,", "")
+        first = first.replace("X has", "it has").replace("got scalar array instead:", "got a single value")
         if "could not convert string" in first:
             first = f"it holds text where numbers are wanted ({first}): drop it or encode it as numbers"
         raise type(error)(f"Y cannot be read as a table of numbers: {first}") from None
@@ -149,8 +157,10 @@ def check_values(Y: np.ndarray, names: list[str]) -> None:
         raise ValueError("Y holds nothing but NaN: give a table with observed values")
     if never.any():
         columns = [names[d] for d in np.flatnonzero(never)]
+        verb = "was" if len(columns) == 1 else "were"
         raise ValueError(
-            f"{_plural(columns, 'column')} {_listed(columns)} of Y was never observed (all NaN): drop {_them(columns)}"
+            f"{_plural(columns, 'column')} {_listed(columns)} of Y {verb} never observed (all NaN): "
+            f"drop {_them(columns)}"
         )
     # Relative to the column's size: a large constant with rounding noise is still a constant.
     constant = mean_and_spread(Y)[1] <= 1e-12 * np.nanmax(np.abs(Y), axis=0)

@@ -102,7 +102,7 @@ class LatentModel(Predictions, BaseEstimator):
 
     def _fit(self, Y: Any, start: Free | None) -> Self:
         self._check_combination(start)
-        frame = type(Y) if data.is_frame(Y) else None
+        frame, columns = (type(Y), list(Y.columns)) if data.is_frame(Y) else (None, None)
         Y = data.read(self, Y)
         names = data.column_names(Y.shape[1], getattr(self, "feature_names_in_", None))
         data.check_values(Y, names)
@@ -116,7 +116,8 @@ class LatentModel(Predictions, BaseEstimator):
         if start is not None:
             data.check_start(start, self._model.kernel, len(Y), Y.shape[1], n_latents, n_groups, noise)
         self._scaling = data.Scaling.of(Y, self.standardise)
-        self._names, self._frame, self._seen = names, frame, seen
+        self._names, self._frame, self._columns, self._seen = names, frame, columns, seen
+        self._mixed = self.bound == "mixed"
         with computing():
             table = self._scaling.to_model(Y)
             ended = fitting.fit(
@@ -128,7 +129,7 @@ class LatentModel(Predictions, BaseEstimator):
                     n_groups=n_groups,
                     noise=noise,
                     assignments=None if given is None else np.eye(n_groups)[given],
-                    mixed=self.bound == "mixed",
+                    mixed=self._mixed,
                     optimiser=self.optimiser,
                     max_iter=self.max_iter,
                     tol=self.tol,
@@ -152,6 +153,11 @@ class LatentModel(Predictions, BaseEstimator):
     def fit_transform(self, Y, y=None, **fit_params) -> np.ndarray:
         """Fit, and return the latent means [N, Q] of the rows."""
         return self.fit(Y, **fit_params).latents_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def summary(self) -> str:
         """A compact table of the groups, the latents they listen to, their noise, and how the fit ended."""

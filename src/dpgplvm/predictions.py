@@ -34,9 +34,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Methods of every fitted model. Tables are in the user's units; NaN is a gap."""
 
     # A fit leaves these behind.
-    bound: str
     n_features_in_: int
-    feature_names_in_: np.ndarray
     n_latents_: int
     latent_order_: np.ndarray
     state_: State
@@ -44,6 +42,9 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     _scaling: data.Scaling
     _seen: np.ndarray  # [N] rows in which something was observed
     _frame: type | None  # of DataFrame, where the table was one
+    _columns: list[Any] | None  # its names for the columns
+    _mixed: bool
+    _learned: np.ndarray  # the table, without the rows that were not seen
     _cached: Predictor | None
 
     def infer(self, Y) -> Inferred:
@@ -130,14 +131,14 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         filled, or (filled, std)
-            As Y came; what was observed is as it was, to the bit.
+            As Y came (for None, as `predict` would give it); what was observed is as it was, to the bit.
         """
         check_is_fitted(self)
         given, Y = self._rows(Y)
         gaps = np.isnan(Y)
         mean, spread = np.zeros((2, *Y.shape))
         with computing():
-            for rows, particles in self._posterior(Y):
+            for rows, particles in self._posterior_of_gaps(Y):
                 mean[rows], variance = particles.moments()
                 spread[rows] = np.sqrt(variance)
         filled = self._as_given(given, np.where(gaps, self._scaling.to_user(mean), Y), gaps)
@@ -153,7 +154,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         probabilities, gaps = _probabilities(quantiles), np.isnan(Y)
         found = np.zeros((len(probabilities), *Y.shape))
         with computing():
-            for rows, particles in self._posterior(Y):
+            for rows, particles in self._posterior_of_gaps(Y):
                 found[:, rows] = quantiles_of_entries(particles, probabilities, gaps[rows])
         return np.where(gaps, self._scaling.to_user(found), Y)
 
@@ -166,12 +167,12 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         rng = np.random.default_rng(data.seed(random_state))
         drawn = np.zeros((n_draws, *Y.shape))
         with computing():
-            for rows, particles in self._posterior(Y):
+            for rows, particles in self._posterior_of_gaps(Y):
                 drawn[:, rows] = draw_entries(particles, n_draws, rng)
         return np.where(np.isnan(Y), self._scaling.to_user(drawn), Y)
 
     def sample(self, n_samples: int = 1, *, random_state=None):
-        """New rows [n_samples, D] from the model: latents from their prior, then functions and noise."""
+        """New rows [n_samples, D] from the model: latents from their prior, then values, each row for itself."""
         check_is_fitted(self)
         _check_count(n_samples, "n_samples")
         nowhere = np.zeros((n_samples, self.state_.free.inducing.shape[1]))
@@ -179,7 +180,8 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             return self._table(self._draw(nowhere, np.ones_like(nowhere), random_state))
 
     def sample_at(self, X, n_draws: int = 1, *, variance=None, random_state=None) -> np.ndarray:
-        """Draws [n_draws, S, D] of rows with latents X, noise included: arguments as in `predict`."""
+        """Draws [n_draws, S, D] of rows with latents X, noise included, each row for itself: arguments as in
+        `predict`."""
         check_is_fitted(self)
         _check_count(n_draws, "n_draws")
         with computing():
@@ -225,6 +227,9 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _n_features_out(self) -> int:
         return self.n_latents_
 
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | ({"_cached": None} if hasattr(self, "_cached") else {})
+
     def _learned_from(self, Y: np.ndarray) -> None:
         """Keep the rows of the fit; what predictions need of them is computed when it is first asked for."""
         self._learned, self._cached = Y, None
@@ -232,7 +237,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _predictor(self) -> Predictor:
         if self._cached is None:
             table = self._scaling.to_model(self._learned)
-            self._cached = Predictor.of(self._model, self.state_, table, self.bound == "mixed")
+            self._cached = Predictor.of(self._model, self.state_, table, self._mixed)
         return self._cached
 
     def _infer(self, Y: np.ndarray) -> Rows:
@@ -241,8 +246,14 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _posterior(self, Y: np.ndarray) -> Iterator[tuple[slice, Particles]]:
         return posterior_of_rows(self._predictor(), self._scaling.to_model(Y))
 
+    def _posterior_of_gaps(self, Y: np.ndarray) -> Iterator[tuple[np.ndarray, Particles]]:
+        """Of the rows that have any, by their numbers."""
+        holed = np.flatnonzero(np.isnan(Y).any(axis=1))
+        for rows, particles in self._posterior(Y[holed]):
+            yield holed[rows], particles
+
     def _joint(self) -> JointBound:
-        if self.bound == "mixed":
+        if self._mixed:
             raise ValueError('method="joint" is not there for bound="mixed": give method="sampled"')
         return JointBound(self._model, self.state_, self._scaling.to_model(self._learned))
 
@@ -304,13 +315,13 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _table(self, values: np.ndarray) -> Any:
         """As the table that the model was fitted to: a DataFrame where that was one."""
-        return values if self._frame is None else data.frame_of(self._frame, values, list(self.feature_names_in_))
+        return values if self._frame is None else data.frame_of(self._frame, values, self._columns or [])
 
     def _as_given(self, given: Any, values: np.ndarray, changed: np.ndarray) -> Any:
         """`values` in the container of `given`, its own order of columns and its own types where nothing `changed`."""
         if given is None:
             return self._table(values)
-        return data.filled_like(given, values, changed, getattr(self, "feature_names_in_", None))
+        return data.filled_like(given, values, changed, self._columns)
 
 
 def _check_count(count: Any, name: str) -> None:
@@ -324,7 +335,10 @@ def _check_method(method: str) -> None:
 
 
 def _probabilities(quantiles: Any) -> np.ndarray:
-    probabilities = np.atleast_1d(np.asarray(quantiles, dtype=float))
+    try:
+        probabilities = np.atleast_1d(np.asarray(quantiles, dtype=float))
+    except (TypeError, ValueError):
+        probabilities = np.zeros(1)
     if probabilities.ndim != 1 or not ((probabilities > 0.0) & (probabilities < 1.0)).all():
         raise ValueError(f"quantiles is {quantiles!r}: give numbers between 0 and 1, both excluded")
     return probabilities

@@ -35,7 +35,7 @@ def _quantiles(weights: np.ndarray, means: np.ndarray, deviations: np.ndarray, p
     """The quantile of every mixture [E, W] of Gaussians: it lies between those of its components."""
     each = means + deviations * ndtri(probability)
     low, high = each.min(axis=1), each.max(axis=1)
-    margin = 1e-9 * (1.0 + np.abs(low) + np.abs(high))
+    margin = 1e-9 * (1.0 + np.abs(low) + np.abs(high) + deviations.max(axis=1))
 
     def excess(x, number):
         own = number.astype(int)

@@ -15,10 +15,10 @@ from scipy.spatial.distance import cdist
 
 from dpgplvm.inference.predictor import Predictor
 
-_MOST_POINTS = 2000
+_MOST_POINTS = 2000  # beside the training rows themselves, of which there are no more than that
 _SHARE_FROM_PRIOR = 0.25
 # Starts are at least this far apart, in standard deviations of the latents over the training rows.
-_APART, _FAR = 0.5, 1e10
+_APART = 0.5
 _STILL = 1e-3  # latents that vary less than this over the training rows are at their prior
 _FIRST_STEPS, _MOST_STEPS, _DONE, _STUCK = 3, 25, 1e-4, 1e6
 # Of so many starts so many peaks are kept; two are one when they are this many standard deviations apart.
@@ -51,10 +51,10 @@ class Cloud(NamedTuple):
         n_latents = mean.shape[1]
         used = _used(predictor)
         n_prior = int(_SHARE_FROM_PRIOR * _MOST_POINTS)
-        rows = rng.permutation(np.resize(np.arange(len(mean)), _MOST_POINTS - n_prior))
+        rows = np.resize(rng.permutation(len(mean)), _MOST_POINTS - n_prior)
         around = mean[rows] + np.sqrt(variance[rows]) * rng.normal(size=(len(rows), n_latents))
         prior = rng.normal(size=(n_prior, n_latents))
-        points = np.concatenate([mean[:_MOST_POINTS], around, prior]) * used
+        points = np.concatenate([mean[rows[: len(mean)]], around, prior]) * used
         predicted, spread = predictor.at_points(points)
         scaled = points[:, used] / np.maximum(mean[:, used].std(axis=0), _STILL)
         return cls(points, 1.0 / spread, predicted, -0.5 * (points**2).sum(axis=1), cdist(scaled, scaled) < _APART)
@@ -68,7 +68,7 @@ class Cloud(NamedTuple):
         for _ in range(n_starts):
             chosen = heights.argmax(axis=1)
             starts.append(self.points[chosen])
-            heights = np.where(self.near[chosen], heights - _FAR, heights)
+            heights = np.where(self.near[chosen], -np.inf, heights)
         return np.stack(starts, axis=1)
 
 
@@ -149,7 +149,7 @@ class _GaussNewton:
         return log_likelihood - 0.5 * (X**2).sum(axis=1), error, precision
 
     def _expand(self, X: np.ndarray, error: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The slope of log p(y, x), and minus its curvature without what is not sure to be positive."""
+        """Slope and minus curvature of log p(y, x) with the variances of the columns as they are here."""
         of_rows = self._predictor.slopes_at(X, self._axes).transpose(1, 0, 2)
         slope = (of_rows @ (precision * error)[:, :, None])[:, :, 0] - X @ self._axes.T
         return slope, (of_rows * precision[:, None]) @ of_rows.swapaxes(1, 2) + np.eye(len(self._axes))

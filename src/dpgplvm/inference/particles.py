@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from dpgplvm.inference.modes import Cloud, find_modes
+from dpgplvm.inference.modes import Cloud, Modes, find_modes
 from dpgplvm.inference.predictor import Predictor, chunks
 from dpgplvm.model.kernels.base import standard_normal_draws
 
@@ -27,7 +27,6 @@ _ROWS_AT_ONCE = 64
 class Particles(NamedTuple):
     """Weighted draws of the latents of some rows, and what the columns are predicted to be at each."""
 
-    points: np.ndarray  # [S, W, Q]
     weights: np.ndarray  # [S, W], adding up to one in every row
     log_density: np.ndarray  # [S] of what is observed
     means: np.ndarray  # [S, W, D]
@@ -39,14 +38,11 @@ class Particles(NamedTuple):
         second = np.einsum("sw,swd->sd", self.weights, self.variances + (self.means - mean[:, None]) ** 2)
         return mean, second
 
-    @property
-    def effective_number(self) -> np.ndarray:
-        """[S] of draws that count."""
-        return 1.0 / (self.weights**2).sum(axis=1)
-
 
 def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> Iterator[tuple[slice, Particles]]:
     """The posterior of the rows of the scaled table Y, NaN for gaps; some rows at a time."""
+    if not len(Y):
+        return
     cloud = Cloud.of(predictor)
     for rows in chunks(len(Y), _ROWS_AT_ONCE):
         observed = (~np.isnan(Y[rows])).astype(float)
@@ -61,21 +57,24 @@ def around(predictor: Predictor, mean: np.ndarray, variance: np.ndarray) -> Iter
         points = mean[rows][:, None] + np.sqrt(variance[rows])[:, None] * standard
         means, variances = _predicted(predictor, points)
         weights = np.full(points.shape[:2], 1.0 / len(standard))
-        yield rows, Particles(points, weights, np.full(len(points), np.nan), means, variances)
+        yield rows, Particles(weights, np.full(len(points), np.nan), means, variances)
 
 
 class _Proposal(NamedTuple):
     """A mixture of Gaussians for every row, all with the same share of the draws."""
 
     centres: np.ndarray  # [S, P, Q]
-    factors: np.ndarray  # [S, P, Q, Q] Cholesky factors of the covariances
+    factors: np.ndarray  # [S, P, Q, Q] triangular factors of the covariances
 
     @classmethod
-    def around(cls, centres: np.ndarray, covariances: np.ndarray) -> _Proposal:
-        factors = np.linalg.cholesky(covariances)
+    def around(cls, modes: Modes) -> _Proposal:
+        """The peaks, in every width, and the prior: whatever the peaks miss, no weight gets out of hand."""
+        n_rows, _, n_latents = modes.at.shape
+        factors = np.linalg.inv(np.linalg.cholesky(modes.information)).swapaxes(2, 3)
+        prior = np.zeros((n_rows, 1, n_latents)), np.tile(np.eye(n_latents), (n_rows, 1, 1, 1))
         return cls(
-            np.concatenate([centres] * len(_WIDTHS), axis=1),
-            np.concatenate([width * factors for width in _WIDTHS], axis=1),
+            np.concatenate([modes.at] * len(_WIDTHS) + [prior[0]], axis=1),
+            np.concatenate([width * factors for width in _WIDTHS] + [prior[1]], axis=1),
         )
 
     def draw(self, standard: np.ndarray) -> np.ndarray:
@@ -95,13 +94,13 @@ class _Proposal(NamedTuple):
 
 def _sample(predictor: Predictor, cloud: Cloud, values: np.ndarray, observed: np.ndarray) -> Particles:
     modes = find_modes(predictor, cloud, values, observed)
-    proposal = _Proposal.around(modes.at, np.linalg.inv(modes.information))
+    proposal = _Proposal.around(modes)
     points = proposal.draw(standard_normal_draws(_DRAWS, modes.at.shape[2]))
     joint, means, variances = _evaluate(predictor, values, observed, points)
     log_weights = joint - proposal.log_density(points)
     total = logsumexp(log_weights, axis=1)
     weights = np.exp(log_weights - total[:, None])
-    return Particles(points, weights, total - np.log(points.shape[1]), means, variances)
+    return Particles(weights, total - np.log(points.shape[1]), means, variances)
 
 
 def _evaluate(

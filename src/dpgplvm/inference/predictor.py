@@ -28,7 +28,7 @@ from dpgplvm.model.posterior import (
 )
 from dpgplvm.model.state import State
 from dpgplvm.model.table import Table
-from dpgplvm.numerics import double_precision
+from dpgplvm.numerics import NumericalError, double_precision
 
 _LEAST_SHARE = 1e-9
 _THREADS = "dpgplvm rows"
@@ -106,7 +106,12 @@ class Predictor(NamedTuple):
             columns = Table(table.values[:, own], table.observed, None if table.pattern is None else table.pattern[own])
             noise = jax.tree.map(np.exp, free.of(own).log_noise(t))
             arguments = theta[t], noise, training, free.inducing, columns, block
-            return jax.tree.map(np.asarray, with_enough_jitter(lambda model: _functions(model, *arguments), model))
+            found = with_enough_jitter(lambda model: _functions(model, *arguments), model)
+            if not all(np.isfinite(part).all() for part in found):
+                raise NumericalError(
+                    "the posterior of the functions is not finite: fit with fewer inducing points (n_inducing)"
+                )
+            return jax.tree.map(np.asarray, found)
 
         found = list(on_threads(of_group, list(range(free.n_groups))))
         noise = np.exp(free.log_noise_precision)

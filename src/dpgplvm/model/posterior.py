@@ -138,8 +138,8 @@ def slopes_at_points(
     """Derivatives of the mean functions of a group's columns along some directions."""
 
     def along(direction):
-        mean_at = partial(model.kernel.value, theta, Z=inducing)
-        return jax.jvp(mean_at, (X,), (jnp.broadcast_to(direction, X.shape),))[1] @ functions.weights
+        values_at = partial(model.kernel.value, theta, Z=inducing)
+        return jax.jvp(values_at, (X,), (jnp.broadcast_to(direction, X.shape),))[1] @ functions.weights
 
     return jax.vmap(along)(directions)
 
