@@ -44,7 +44,7 @@ def dpgplvm(**changes):
     return DPGPLVM(**{**SMALL, "truncation": 3, "kernel": "rbf", **changes})
 
 
-@pytest.fixture(scope="module", params=[gplvm, mrd, dpgplvm], ids=["BayesianGPLVM", "MRD", "DPGPLVM"])
+@pytest.fixture(scope="module", params=[gplvm, dpgplvm], ids=["BayesianGPLVM", "DPGPLVM"])
 def fitted(request, table):
     return request.param().fit(table[:80])
 
