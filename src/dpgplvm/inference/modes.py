@@ -20,9 +20,9 @@ _SHARE_FROM_PRIOR = 0.25
 # Starts are at least this far apart, in standard deviations of the latents over the training rows.
 _APART = 0.5
 _STILL = 1e-3  # latents that vary less than this over the training rows are at their prior
-_FIRST_STEPS, _MOST_STEPS, _DONE, _STUCK = 3, 25, 1e-4, 1e6
-# Of so many starts so many peaks are kept; two are one when they are this many standard deviations apart.
-_STARTS, _KEPT, _SAME_PEAK = 8, 3, 1.0
+_FIRST_STEPS, _MOST_STEPS, _DONE, _STUCK = 4, 25, 1e-4, 1e6
+# Starts of every row; two peaks are one when they are no more standard deviations apart than this.
+_STARTS, _SAME_PEAK = 10, 1.0
 _REPEATED = 20.0  # nats that another peak may be lower and still be kept in place of a repetition
 
 
@@ -72,10 +72,10 @@ class Cloud(NamedTuple):
         return np.stack(starts, axis=1)
 
 
-def find_modes(predictor: Predictor, cloud: Cloud, values: np.ndarray, observed: np.ndarray) -> Modes:
+def find_modes(predictor: Predictor, cloud: Cloud, values: np.ndarray, observed: np.ndarray, n_peaks: int) -> Modes:
     """The best peaks of every row; `values` [S, D] are zero where `observed` [S, D] is."""
     modes = _climbed(predictor, cloud.starts(values, observed, _STARTS), values, observed, _FIRST_STEPS)
-    return _climbed(predictor, _best(modes).at, values, observed, _MOST_STEPS)
+    return _climbed(predictor, _best(modes, n_peaks).at, values, observed, _MOST_STEPS)
 
 
 def _climbed(
@@ -89,12 +89,12 @@ def _climbed(
     return Modes(*of_rows)
 
 
-def _best(modes: Modes) -> Modes:
+def _best(modes: Modes, n_peaks: int) -> Modes:
     """The peaks with most of the mass, by Laplace's approximation, each of them once where there are enough."""
     log_mass = modes.height - 0.5 * np.linalg.slogdet(modes.information)[1]
     every = np.arange(len(log_mass))
     chosen = []
-    for _ in range(_KEPT):
+    for _ in range(n_peaks):
         best = log_mass.argmax(axis=1)
         chosen.append(best)
         apart = modes.at - modes.at[every, best][:, None]

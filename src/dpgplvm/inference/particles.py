@@ -18,7 +18,8 @@ from dpgplvm.inference.modes import Cloud, Modes, find_modes
 from dpgplvm.inference.predictor import Predictor, chunks
 from dpgplvm.model.kernels.base import standard_normal_draws
 
-_DRAWS = 48  # around every peak, for every width
+_PEAKS = 4
+_DRAWS = 40  # around every peak, for every width
 _DRAWS_OF_ONE_GAUSSIAN = 256
 _WIDTHS = (1.1, 2.5)  # of the Gaussians that are drawn from, beside those of the peaks
 _ROWS_AT_ONCE = 64
@@ -93,7 +94,7 @@ class _Proposal(NamedTuple):
 
 
 def _sample(predictor: Predictor, cloud: Cloud, values: np.ndarray, observed: np.ndarray) -> Particles:
-    modes = find_modes(predictor, cloud, values, observed)
+    modes = find_modes(predictor, cloud, values, observed, _PEAKS)
     proposal = _Proposal.around(modes)
     points = proposal.draw(standard_normal_draws(_DRAWS, modes.at.shape[2]))
     joint, means, variances = _evaluate(predictor, values, observed, points)

@@ -21,7 +21,7 @@ from dpgplvm.model.rows import RowCoefficients, row_coefficients, row_likelihood
 
 _SIZES = (32, 256)  # rows evaluated together: few sizes, so that few functions are compiled
 # Peaks to start from, rounds for each, and for the best of them; nats that are not worth another step.
-_CLIMBED, _EARLY_ROUNDS, _LATE_ROUNDS, _TOLERANCE = 2, 10, 300, 1e-6
+_PEAKS, _EARLY_ROUNDS, _LATE_ROUNDS, _TOLERANCE = 2, 10, 300, 1e-6
 _LONGEST_MEAN, _LONGEST_LOG_VARIANCE = 1.0, 2.0
 
 
@@ -54,11 +54,11 @@ def _infer(predictor: Predictor, cloud: Cloud, Y: np.ndarray) -> Rows:
         climbing.begin()
         return minimise(climbing, at, metric, longest, max_rounds, _TOLERANCE)
 
-    modes = find_modes(predictor, cloud, values, observed)
+    modes = find_modes(predictor, cloud, values, observed, _PEAKS)
     # Of all Gaussians with independent coordinates, the nearest to a Gaussian has its conditional variances.
     starts = np.concatenate([modes.at, -np.log(np.einsum("spqq->spq", modes.information))], axis=2)
     best, lowest = np.zeros((len(Y), 2 * n_latents)), np.full(len(Y), np.inf)
-    for start in starts.swapaxes(0, 1)[:_CLIMBED]:
+    for start in starts.swapaxes(0, 1):
         at, value = climb(start, _EARLY_ROUNDS)
         better = value < lowest
         best[better], lowest[better] = at[better], value[better]
