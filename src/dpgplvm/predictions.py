@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from dpgplvm import data
+from dpgplvm.arguments import check_count, check_method, read_latents, read_probabilities, read_variances
 from dpgplvm.inference.distribution import draw_entries, quantiles_of_entries
 from dpgplvm.inference.joint import JointBound
 from dpgplvm.inference.particles import Particles, around, posterior_of_rows
@@ -110,7 +109,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def predict_quantiles(self, X, quantiles=(0.025, 0.5, 0.975), *, variance=None) -> np.ndarray:
         """Quantiles [K, S, D] of what the columns will be for rows with latents X: arguments as in `predict`."""
         check_is_fitted(self)
-        probabilities = _probabilities(quantiles)
+        probabilities = read_probabilities(quantiles)
         with computing():
             parts = [
                 quantiles_of_entries(particles, probabilities, np.ones(particles.means[:, 0].shape, dtype=bool))
@@ -151,7 +150,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Quantiles [K, S, D] of what the gaps of Y hide; where an entry was observed, all of them are that value."""
         check_is_fitted(self)
         _, Y = self._rows(Y)
-        probabilities, gaps = _probabilities(quantiles), np.isnan(Y)
+        probabilities, gaps = read_probabilities(quantiles), np.isnan(Y)
         found = np.zeros((len(probabilities), *Y.shape))
         with computing():
             for rows, particles in self._posterior_of_gaps(Y):
@@ -162,7 +161,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """`n_draws` tables [n_draws, S, D] with the gaps of Y drawn from what they may hide, row by row: for multiple
         imputation."""
         check_is_fitted(self)
-        _check_count(n_draws, "n_draws")
+        check_count(n_draws, "n_draws")
         _, Y = self._rows(Y)
         rng = np.random.default_rng(data.seed(random_state))
         drawn = np.zeros((n_draws, *Y.shape))
@@ -174,7 +173,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def sample(self, n_samples: int = 1, *, random_state=None):
         """New rows [n_samples, D] from the model: latents from their prior, then values, each row for itself."""
         check_is_fitted(self)
-        _check_count(n_samples, "n_samples")
+        check_count(n_samples, "n_samples")
         nowhere = np.zeros((n_samples, self.state_.free.inducing.shape[1]))
         with computing():
             return self._table(self._draw(nowhere, np.ones_like(nowhere), random_state))
@@ -183,7 +182,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Draws [n_draws, S, D] of rows with latents X, noise included, each row for itself: arguments as in
         `predict`."""
         check_is_fitted(self)
-        _check_count(n_draws, "n_draws")
+        check_count(n_draws, "n_draws")
         with computing():
             mean, spread = self._latents(X, variance)
             return self._draw(np.repeat(mean[None], n_draws, axis=0), np.sqrt(spread), random_state)
@@ -199,7 +198,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             "bound" is a lower bound on that, with one Gaussian for the latents. "joint" is the paper's difference of
             two bounds L(Y, y) - L(Y), in which the row teaches the functions too: one optimisation a row.
         """
-        _check_method(method)
+        check_method(method)
         if method == "bound":
             return self.infer(Y).bound
         check_is_fitted(self)
@@ -283,31 +282,13 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _latents(self, X: Any, variance: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of all latents of the state: those that are not used are where rows are on average."""
-        X = self._read_latents(X, "X")
+        X = read_latents(X, "X", self.n_latents_)
         mean = np.repeat(self._predictor().training.mean.mean(axis=0, keepdims=True), len(X), axis=0)
         mean[:, self.latent_order_] = X
         spread = np.zeros_like(mean)
         if variance is not None:
-            variance = self._read_latents(variance, "variance")
-            if variance.shape != X.shape or (variance < 0.0).any():
-                raise ValueError(
-                    f"variance has shape {variance.shape} and minimum {variance.min():g}, X has shape {X.shape}: "
-                    "give one variance, zero or more, for every entry of X"
-                )
-            spread[:, self.latent_order_] = variance
+            spread[:, self.latent_order_] = read_variances(variance, X)
         return mean, spread
-
-    def _read_latents(self, values: Any, name: str) -> np.ndarray:
-        try:
-            values = check_array(values, dtype=np.float64, input_name=name)
-        except (ValueError, TypeError) as error:
-            raise type(error)(f"{name} cannot be read as latents: {' '.join(str(error).split())}") from None
-        if values.shape[1] != self.n_latents_:
-            raise ValueError(
-                f"{name} has {values.shape[1]} columns, but the model uses {self.n_latents_} latents: give one column "
-                "for each, as in latents_"
-            )
-        return values
 
     def _log_units(self, Y: np.ndarray) -> np.ndarray:
         """What turns a log density in the model's units into one in the user's, for what is observed in each row."""
@@ -322,23 +303,3 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if given is None:
             return self._table(values)
         return data.filled_like(given, values, changed, self._columns)
-
-
-def _check_count(count: Any, name: str) -> None:
-    if not isinstance(count, Integral) or count < 1:
-        raise ValueError(f"{name} is {count!r}: give a whole number, 1 or more")
-
-
-def _check_method(method: str) -> None:
-    if method not in ("sampled", "bound", "joint"):
-        raise ValueError(f'method is {method!r}: give "sampled", "bound" or "joint"')
-
-
-def _probabilities(quantiles: Any) -> np.ndarray:
-    try:
-        probabilities = np.atleast_1d(np.asarray(quantiles, dtype=float))
-    except (TypeError, ValueError):
-        probabilities = np.zeros(1)
-    if probabilities.ndim != 1 or not ((probabilities > 0.0) & (probabilities < 1.0)).all():
-        raise ValueError(f"quantiles is {quantiles!r}: give numbers between 0 and 1, both excluded")
-    return probabilities

@@ -143,16 +143,22 @@ class _GaussNewton:
 
     def _evaluate(self, rows: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         mean, variance = self._predictor.at_points(X)
-        observed = self._observed[rows]
-        error, precision = observed * (self._values[rows] - mean), observed / variance
-        log_likelihood = -0.5 * (precision * error**2 + observed * np.log(2.0 * np.pi * variance)).sum(axis=1)
-        return log_likelihood - 0.5 * (X**2).sum(axis=1), error, precision
+        values, observed = self._values[rows], self._observed[rows]
+        return log_joint(X, mean, variance, values, observed), observed * (values - mean), observed / variance
 
     def _expand(self, X: np.ndarray, error: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slope and minus curvature of log p(y, x) with the variances of the columns as they are here."""
         of_rows = self._predictor.slopes_at(X, self._axes).transpose(1, 0, 2)
         slope = (of_rows @ (precision * error)[:, :, None])[:, :, 0] - X @ self._axes.T
         return slope, (of_rows * precision[:, None]) @ of_rows.swapaxes(1, 2) + np.eye(len(self._axes))
+
+
+def log_joint(
+    X: np.ndarray, mean: np.ndarray, variance: np.ndarray, values: np.ndarray, observed: np.ndarray
+) -> np.ndarray:
+    """log p(y, x) [...], without the constant of p(x), at latents [..., Q] with these predictions [..., D]."""
+    terms = observed * ((values - mean) ** 2 / variance + np.log(2.0 * np.pi * variance))
+    return -0.5 * terms.sum(axis=-1) - 0.5 * (X**2).sum(axis=-1)
 
 
 def _used(predictor: Predictor) -> np.ndarray:

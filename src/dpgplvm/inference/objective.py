@@ -11,18 +11,16 @@ is computed once, and nothing of size N x M^2 outlives a call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import joblib
 import numpy as np
 from jaxtyping import Array
 
 from dpgplvm.inference.compiled import LARGEST_JITTER, ONE_THREAD, SMALL, marginals_of, rows_per_block
+from dpgplvm.inference.threads import Threads
 from dpgplvm.model import sticks as dp
 from dpgplvm.model.bound import Model, Terms, group_bounds, other_terms
 from dpgplvm.model.latents import Marginals
@@ -77,8 +75,7 @@ class Objective:
         self._phi = None if assignments is None else np.asarray(assignments, dtype=float)
         self._sticks: dp.Sticks | None = None
         self._n_in_play = n_in_play
-        self._n_threads = n_threads or joblib.cpu_count()
-        self._threads = ThreadPoolExecutor(self._n_threads, thread_name_prefix="dpgplvm")
+        self._threads = Threads(n_threads)
 
     def evaluate(self, free: Free) -> Evaluation:
         """Bound and gradient; raises NumericalError where no jitter makes the covariances positive definite."""
@@ -96,12 +93,12 @@ class Objective:
                 return _with_enough_jitter(self.model, own, host.inducing, marginals, self.table, weights, block)
 
             guess = np.full((n_columns, n_groups), 1.0 / n_in_play) if self._phi is None else self._phi
-            parts = self._on_threads(compute, enumerate(guess.T[:n_in_play]))
+            parts = self._threads.map(compute, enumerate(guess.T[:n_in_play]))
             F = np.full((n_columns, n_groups), _NOT_IN_PLAY)
             F[:, :n_in_play] = np.stack([bounds for bounds, _ in parts], axis=1)
             phi, sticks = self._assign(F)
             changed = np.flatnonzero(np.abs(phi - guess)[:, :n_in_play].max(axis=0) > _SAME_WEIGHT)
-            for t, part in zip(changed, self._on_threads(compute, [(t, phi[:, t]) for t in changed]), strict=True):
+            for t, part in zip(changed, self._threads.map(compute, [(t, phi[:, t]) for t in changed]), strict=True):
                 parts[t] = part
 
             state = State(free, phi, sticks, np.where(np.arange(n_groups) < n_in_play, 1.0, 0.0))
@@ -123,21 +120,6 @@ class Objective:
         phi, self._sticks = _profile(F, start, prior)
         self._phi = np.asarray(phi)
         return self._phi, self._sticks
-
-    def _on_threads(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        """The function of every item, dealt out to the threads; this one takes a share as well."""
-        items = list(items)
-
-        def share(first: int) -> list[Any]:
-            with double_precision():
-                return [function(item) for item in items[first :: self._n_threads]]
-
-        elsewhere = [self._threads.submit(share, first) for first in range(1, min(self._n_threads, len(items)))]
-        results = [None] * len(items)
-        results[:: self._n_threads] = share(0)
-        for first, future in enumerate(elsewhere, start=1):
-            results[first :: self._n_threads] = future.result()
-        return results
 
 
 def _with_enough_jitter(model, own, inducing, marginals, table, weights, block) -> tuple[np.ndarray, Any]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from dpgplvm.inference.modes import Cloud, Modes, find_modes
+from dpgplvm.inference.modes import Cloud, Modes, find_modes, log_joint
 from dpgplvm.inference.predictor import Predictor, chunks
 from dpgplvm.model.kernels.base import standard_normal_draws
 
@@ -97,20 +97,12 @@ def _sample(predictor: Predictor, cloud: Cloud, values: np.ndarray, observed: np
     modes = find_modes(predictor, cloud, values, observed, _PEAKS)
     proposal = _Proposal.around(modes)
     points = proposal.draw(standard_normal_draws(_DRAWS, modes.at.shape[2]))
-    joint, means, variances = _evaluate(predictor, values, observed, points)
+    means, variances = _predicted(predictor, points)
+    joint = log_joint(points, means, variances, values[:, None], observed[:, None])
     log_weights = joint - proposal.log_density(points)
     total = logsumexp(log_weights, axis=1)
     weights = np.exp(log_weights - total[:, None])
     return Particles(weights, total - np.log(points.shape[1]), means, variances)
-
-
-def _evaluate(
-    predictor: Predictor, values: np.ndarray, observed: np.ndarray, points: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """log p(y, x) [S, W] without the constant of p(x), and the predicted means and variances [S, W, D]."""
-    means, variances = _predicted(predictor, points)
-    squares = (values[:, None] - means) ** 2 / variances + np.log(2.0 * np.pi * variances)
-    return -0.5 * np.einsum("sd,swd->sw", observed, squares) - 0.5 * (points**2).sum(axis=2), means, variances
 
 
 def _predicted(predictor: Predictor, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

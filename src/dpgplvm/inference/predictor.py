@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import joblib
 import numpy as np
 
 from dpgplvm.inference.compiled import ONE_THREAD, marginals_of, rows_per_block, with_enough_jitter
 from dpgplvm.inference.grouping import reordered
+from dpgplvm.inference.threads import Threads
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import Parameters
 from dpgplvm.model.latents import Marginals
@@ -28,10 +26,9 @@ from dpgplvm.model.posterior import (
 )
 from dpgplvm.model.state import State
 from dpgplvm.model.table import Table
-from dpgplvm.numerics import NumericalError, double_precision
+from dpgplvm.numerics import NumericalError
 
 _LEAST_SHARE = 1e-9
-_THREADS = "dpgplvm rows"
 _SIZES = (16, 64, 256)  # rows evaluated together: few sizes, so that few functions are compiled
 
 
@@ -54,11 +51,10 @@ class Groups(NamedTuple):
 
     def add_up(self, values: np.ndarray) -> np.ndarray:
         """[S, D] from [T, S, K]: over the groups of every column, weighed with their probabilities."""
-        total = np.zeros((self.n_columns, values.shape[1]))
-        np.add.at(
-            total, self.members.ravel(), (self.shares[:, :, None] * values.swapaxes(1, 2)).reshape(-1, len(total.T))
-        )
-        return total.T
+        total = np.zeros((values.shape[1], self.n_columns))
+        for members, shares, own in zip(self.members, self.shares, values, strict=True):
+            total[:, members[shares > 0.0]] += (shares * own)[:, shares > 0.0]
+        return total
 
 
 class Mixture(NamedTuple):
@@ -113,20 +109,20 @@ class Predictor(NamedTuple):
                 )
             return jax.tree.map(np.asarray, found)
 
-        found = list(on_threads(of_group, list(range(free.n_groups))))
+        found = Threads().map(of_group, range(free.n_groups))
         noise = np.exp(free.log_noise_precision)
         noise = noise[groups.members] if free.of_columns else np.repeat(noise[:, None], groups.members.shape[1], axis=1)
         return cls(model, theta, free.inducing, groups, noise, found, training)
 
-    def mixtures(self, mean: np.ndarray, variance: np.ndarray) -> Iterator[tuple[slice, Mixture]]:
-        """The prediction for rows with these latents, some rows at a time."""
+    def mixtures(self, mean: np.ndarray, variance: np.ndarray) -> list[tuple[slice, Mixture]]:
+        """The prediction for rows with these latents, in runs of rows."""
 
         def of_rows(rows: slice) -> tuple[slice, Mixture]:
             size = size_for(rows.stop - rows.start, _SIZES)
             latents = Marginals(padded(mean[rows], size), padded(variance[rows], size))  # type: ignore[arg-type]
             return rows, self._mixture(_moments, latents, rows.stop - rows.start)
 
-        return on_threads(of_rows, chunks(len(mean), _SIZES[-1]))
+        return Threads().map(of_rows, chunks(len(mean), _SIZES[-1]))
 
     def at_points(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of every entry [S, D], noise included, where latents are certain."""
@@ -135,7 +131,7 @@ class Predictor(NamedTuple):
             points = padded(X[rows], size_for(rows.stop - rows.start, _SIZES))
             return self._mixture(_moments_at_points, points, rows.stop - rows.start).moments()
 
-        parts = on_threads(of_rows, chunks(len(X), _SIZES[-1]))
+        parts = Threads().map(of_rows, chunks(len(X), _SIZES[-1]))
         means, variances = zip(*parts, strict=True)
         return np.concatenate(means), np.concatenate(variances)
 
@@ -153,7 +149,7 @@ class Predictor(NamedTuple):
             )
             return np.array([self.groups.add_up(along[:, :n_rows]) for along in found.swapaxes(0, 1)])
 
-        return np.concatenate(list(on_threads(of_rows, chunks(len(X), _SIZES[-1]))), axis=1)
+        return np.concatenate(Threads().map(of_rows, chunks(len(X), _SIZES[-1])), axis=1)
 
     def _mixture(self, moments: Callable[..., Any], latents: Any, n_rows: int) -> Mixture:
         found = [
@@ -179,21 +175,6 @@ class Predictor(NamedTuple):
 def chunks(n_rows: int, size: int) -> list[slice]:
     """Rows in runs of at most `size`."""
     return [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
-
-
-def on_threads(function: Callable[[Any], Any], items: list[Any]) -> Iterator[Any]:
-    """The function of every item, in their order, one thread for each core that the process may use; on one of these
-    threads itself, one after the other."""
-
-    def in_double_precision(item: Any) -> Any:
-        with double_precision():
-            return function(item)
-
-    if len(items) == 1 or threading.current_thread().name.startswith(_THREADS):
-        yield from map(in_double_precision, items)
-        return
-    with ThreadPoolExecutor(joblib.cpu_count(), thread_name_prefix=_THREADS) as threads:
-        yield from threads.map(in_double_precision, items)
 
 
 def size_for(n_rows: int, sizes: tuple[int, ...]) -> int:

@@ -11,8 +11,9 @@ import numpy as np
 
 from dpgplvm.inference.compiled import ONE_THREAD, SMALL
 from dpgplvm.inference.modes import Cloud, find_modes
-from dpgplvm.inference.predictor import Predictor, chunks, on_threads, padded, size_for
+from dpgplvm.inference.predictor import Predictor, chunks, padded, size_for
 from dpgplvm.inference.side_by_side import minimise
+from dpgplvm.inference.threads import Threads
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import Parameters
 from dpgplvm.model.latents import Marginals
@@ -36,7 +37,7 @@ class Rows(NamedTuple):
 def infer_rows(predictor: Predictor, Y: np.ndarray) -> Rows:
     """The best q(x) of every row of the scaled table Y, with NaN for what is missing."""
     cloud = Cloud.of(predictor)
-    parts = list(on_threads(lambda rows: _infer(predictor, cloud, Y[rows]), chunks(len(Y), _SIZES[-1])))
+    parts = Threads().map(lambda rows: _infer(predictor, cloud, Y[rows]), chunks(len(Y), _SIZES[-1]))
     return Rows(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 

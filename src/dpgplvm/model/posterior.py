@@ -37,7 +37,6 @@ def inducing_weights(model: Model, state: State, table: Table, block: int | None
     no column uses."""
     free = state.free
     nothing = jnp.zeros((free.inducing.shape[0], table.values.shape[1]))
-
     marginals = model.latent_prior.marginals(free.latents)
 
     def weights(group):
