@@ -134,7 +134,7 @@ def test_every_attribute_is_needed(tmp_path):
 def test_shapes_must_go_together(name, tmp_path):
     """Every array with one row more, with one column more, and with one dimension more."""
     with np.load(sample(name)) as arrays:
-        known = {name: arrays[name] for name in arrays if name in files._SHAPES}
+        known = {name: arrays[name] for name in arrays if name in files._SHAPE_OF}
     assert {"_learned", "latents_", "state_/free/inducing", "state_/free/log_noise_precision"} < known.keys()
     for member, array in known.items():
         longer = [np.pad(array, [(0, int(axis == one)) for axis in range(array.ndim)]) for one in range(array.ndim)]
