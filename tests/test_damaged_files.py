@@ -75,6 +75,7 @@ def test_cut_off_anywhere_it_is_refused(tmp_path):
 @settings(max_examples=200)
 def test_with_a_changed_byte_it_is_refused_or_all_the_same(tmp_path_factory, position, change):
     """The same where the byte is one that does not matter, such as a date."""
+    whole = contents(dpgplvm.load(sample("DPGPLVM")))
     content = bytearray(sample("DPGPLVM").read_bytes())
     content[position] ^= change
     path = tmp_path_factory.getbasetemp() / "changed.dpgplvm"
@@ -84,7 +85,7 @@ def test_with_a_changed_byte_it_is_refused_or_all_the_same(tmp_path_factory, pos
     except FileError:
         refusal(path)
     else:
-        assert_same(contents(loaded), contents(dpgplvm.load(sample("DPGPLVM"))))
+        assert_same(contents(loaded), whole)
 
 
 def test_every_changed_byte_of_an_array_is_seen(tmp_path):
