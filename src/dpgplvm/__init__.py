@@ -1,10 +1,17 @@
 """DP-GP-LVM: learn which columns of a table share which hidden causes."""
 
-from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM
-from dpgplvm.inference.outcome import Outcome
-from dpgplvm.model.hyperprior import Hyperprior
-from dpgplvm.model.kernels import RBF, Kernel, Linear, Parameter, RBFLinear
-from dpgplvm.numerics import NumericalError
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM
+    from dpgplvm.files import FileError, load
+    from dpgplvm.inference.outcome import Outcome
+    from dpgplvm.model.hyperprior import Hyperprior
+    from dpgplvm.model.kernels import RBF, Kernel, Linear, Parameter, RBFLinear
+    from dpgplvm.numerics import NumericalError
 
 __version__ = "0.1.0"
 
@@ -13,6 +20,7 @@ __all__ = [
     "MRD",
     "RBF",
     "BayesianGPLVM",
+    "FileError",
     "Hyperprior",
     "Kernel",
     "Linear",
@@ -20,4 +28,34 @@ __all__ = [
     "Outcome",
     "Parameter",
     "RBFLinear",
+    "load",
 ]
+
+# JAX and scikit-learn take seconds to import: what needs them is imported when it is first asked for.
+_HOMES = {
+    "estimators": ("DPGPLVM", "MRD", "BayesianGPLVM"),
+    "files": ("FileError", "load"),
+    "inference.outcome": ("Outcome",),
+    "model.hyperprior": ("Hyperprior",),
+    "model.kernels": ("RBF", "Kernel", "Linear", "Parameter", "RBFLinear"),
+    "numerics": ("NumericalError",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name from the module it lives in, or a module of the package."""
+    for home, names in _HOMES.items():
+        if name in names:
+            globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+            return globals()[name]
+    if not name.startswith("_"):
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
