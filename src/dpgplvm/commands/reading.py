@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,7 @@ def read(path: str, arguments: argparse.Namespace) -> Table:
     kept = list(range(len(columns.values)))
     index = columns.index
     if columns.names is not None:
-        repeated = sorted({name for name in columns.names if columns.names.count(name) > 1})
+        repeated = [name for name, times in Counter(columns.names).items() if times > 1]
         if repeated:
             raise InputError(f"{source} has more than one column named {listed(repeated)}: give each a name of its own")
     if arguments.index_col is not None:
@@ -258,23 +259,27 @@ def _numbers(source: str, columns: Columns, kept: list[int], style: Style, missi
     numbers = [value for mark in marks if (value := delimited.number(mark, ".")) is not None]
     values = np.empty((len(columns.values[0]), len(kept)))
     text = []
-    for d, column in zip(range(len(kept)), (columns.values[k] for k in kept), strict=True):
-        if column.dtype != object:
-            values[:, d] = column
+    for d, k in enumerate(kept):
+        if columns.values[k].dtype != object:
+            values[:, d] = columns.values[k]
             continue
-        for n, cell in enumerate(cell.strip() for cell in column):
+        for n, cell in enumerate(map(str.strip, columns.values[k])):
             is_gap = cell.lower() in _GAPS or cell in marks
             value = np.nan if is_gap else delimited.number(cell, style.decimal)
             if value is None:
-                text.append((kept[d], f"{cell!r} in {columns.row_names[n]}"))
+                name = columns.names[k] if columns.names else k
+                text.append(f"{name!r} ({_shortened(cell)!r} in {columns.row_names[n]})")
                 break
             values[n, d] = value
     if text:
-        named = [f"{columns.names[k]!r} ({cell})" if columns.names else f"{k} ({cell})" for k, cell in text[:3]]
         more = "" if len(text) <= 3 else f" and {len(text) - 3} more"
         raise InputError(
-            f"{source} holds text in {'columns' if len(text) > 1 else 'column'} {', '.join(named)}{more}: use "
+            f"{source} holds text in {'columns' if len(text) > 1 else 'column'} {', '.join(text[:3])}{more}: use "
             "--index-col or --drop for what is no measurement, --missing for marks of gaps, --decimal for commas"
         )
     values[np.isin(values, numbers)] = np.nan
     return values
+
+
+def _shortened(cell: str) -> str:
+    return cell if len(cell) <= 30 else f"{cell[:29]}\u2026"
