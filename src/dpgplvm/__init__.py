@@ -5,15 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dpgplvm.version import __version__
+
 if TYPE_CHECKING:
-    from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM
-    from dpgplvm.files import FileError, load
+    from dpgplvm.encoding import FileError
+    from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM, load
     from dpgplvm.inference.outcome import Outcome
     from dpgplvm.model.hyperprior import Hyperprior
     from dpgplvm.model.kernels import RBF, Kernel, Linear, Parameter, RBFLinear
     from dpgplvm.numerics import NumericalError
-
-__version__ = "0.1.0"
 
 __all__ = [
     "DPGPLVM",
@@ -28,13 +28,14 @@ __all__ = [
     "Outcome",
     "Parameter",
     "RBFLinear",
+    "__version__",
     "load",
 ]
 
 # JAX and scikit-learn take seconds to import: what needs them is imported when it is first asked for.
 _HOMES = {
-    "estimators": ("DPGPLVM", "MRD", "BayesianGPLVM"),
-    "files": ("FileError", "load"),
+    "encoding": ("FileError",),
+    "estimators": ("DPGPLVM", "MRD", "BayesianGPLVM", "load"),
     "inference.outcome": ("Outcome",),
     "model.hyperprior": ("Hyperprior",),
     "model.kernels": ("RBF", "Kernel", "Linear", "Parameter", "RBFLinear"),
