@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -17,38 +18,58 @@ from dpgplvm.commands.delimited import Style, number
 from dpgplvm.commands.options import MODELS, given_parameters, parameters
 
 WITHOUT_JAX = """
-import sys
+import contextlib, io, json, sys
 from dpgplvm.commands import main
 
-try:
-    code = main(sys.argv[1:])
-except SystemExit as ended:
-    code = ended.code
-assert "jax" not in sys.modules and "sklearn" not in sys.modules, "imported without need"
-sys.exit(code)
+answers = []
+for arguments in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            code = main(arguments)
+        except SystemExit as ended:
+            code = ended.code
+    answers.append((code, out.getvalue(), err.getvalue()))
+    assert not {"jax", "sklearn"} & set(sys.modules), f"imported without need by {arguments}"
+print(json.dumps(answers))
 """
 
 GOOD = b"a,b,c\n1,2,3\n4,5,7\n2,2,2\n"
 
 
 def run(*arguments, cwd=None):
-    command = [sys.executable, "-c", WITHOUT_JAX, *map(str, arguments)]
+    command = [sys.executable, "-m", "dpgplvm", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["fit"], ["summary"], ["transform"], ["impute"], ["predict"]])
-def test_help_without_jax(command):
-    done = run(*command, "--help")
+def without_jax(lines, cwd):
+    """Exit code, stdout and stderr of several command lines, all in one process to save its start."""
+    command = [sys.executable, "-c", WITHOUT_JAX, json.dumps(lines)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def assert_one_sentence(err, sentence):
+    assert err.startswith("dpgplvm: error: ")
+    assert err.count("\n") == 1
+    assert sentence in err
+
+
+def test_help_without_jax(tmp_path):
+    commands = [[], ["demo"], ["fit"], ["summary"], ["transform"], ["impute"], ["predict"]]
+    answers = without_jax([[*command, "--help"] for command in commands], tmp_path)
+    for command, (code, out, err) in zip(commands, answers, strict=True):
+        assert (code, err) == (0, "")
+        assert ("examples:" in out) == bool(command)
+    assert all(f"--{name.replace('_', '-')}" in answers[2][1] for name in parameters())
+
+
+def test_version_and_help_as_a_module():
+    done = run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"dpgplvm {dpgplvm.__version__}\n", "")
+    done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
-    assert ("examples:" in done.stdout) == bool(command)
-    if command == ["fit"]:
-        assert all(f"--{name.replace('_', '-')}" in done.stdout for name in parameters())
-
-
-def test_version_as_a_module():
-    command = [sys.executable, "-m", "dpgplvm", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert (done.stdout, done.stderr) == (f"dpgplvm {dpgplvm.__version__}\n", "")
+    assert all(command in done.stdout for command in ("demo", "fit", "summary", "transform", "impute", "predict"))
 
 
 FILES = {
@@ -62,7 +83,7 @@ FILES = {
     "both marks": (b"a;b\n1,5;1.5\n", "--decimal"),
     "a line too long": (b"a,b\n1,2\n\n1,2,3\n", "line 4 of data.csv has 3 cells, the first line has 2"),
     "a line too short": (b"a,b,c\n1,2,3\n4\n", "line 3 of data.csv has 1 cells, the first line has 3"),
-    "a quote left open": (b'a,b\n1,"2\n3,4\n', "quote that is not closed"),
+    "a quote left open": (b'a,b\n1,"2\n3,4\n', "quote that is out of place"),
     "latin-1": (b"a,b\n1,2\n\xe9,3\n", "not UTF-8 (byte 0xe9 in line 3)"),
     "utf-16": ("a,b\n1,2\n".encode("utf-16"), "not UTF-8"),
 }
@@ -74,9 +95,7 @@ def test_a_file_that_cannot_be_used(tmp_path, kind):
     (tmp_path / "data.csv").write_bytes(content)
     done = run("fit", "data.csv", "-o", "m.dpgplvm", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("dpgplvm: error: ")
-    assert done.stderr.count("\n") == 1
-    assert sentence in done.stderr
+    assert_one_sentence(done.stderr, sentence)
 
 
 SLIPS = {
@@ -114,18 +133,22 @@ SLIPS = {
 }
 
 
-@pytest.mark.parametrize("kind", SLIPS)
-def test_a_slip(tmp_path, kind):
-    arguments, sentence = SLIPS[kind]
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("slips")
     for name in ("data.csv", "data.xlsx"):
-        (tmp_path / name).write_bytes(GOOD)
-    done = run(*arguments, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("dpgplvm: error: ")
-    assert done.stderr.count("\n") == 1
-    assert sentence in done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "data.xlsx"]
-    assert (tmp_path / "data.csv").read_bytes() == GOOD
+        (folder / name).write_bytes(GOOD)
+    found = without_jax([arguments for arguments, _ in SLIPS.values()], folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["data.csv", "data.xlsx"]
+    assert (folder / "data.csv").read_bytes() == GOOD
+    return dict(zip(SLIPS, found, strict=True))
+
+
+@pytest.mark.parametrize("kind", SLIPS)
+def test_a_slip(answers, kind):
+    code, out, err = answers[kind]
+    assert (code, out) == (2, "")
+    assert_one_sentence(err, SLIPS[kind][1])
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="a folder in which nobody can write")

@@ -86,7 +86,7 @@ def read(source: str, text: str, delimiter: str | None, *, header: bool) -> Reco
                 rows.append(row)
                 lines.append(reader.line_num)
     except csv.Error as error:
-        raise InputError(f"{source}, line {reader.line_num}: {error}: look for a quote that is not closed") from None
+        raise InputError(f"{source}, line {reader.line_num}: {error}: look for a quote that is out of place") from None
     if not rows:
         raise InputError(f"{source} is empty: give a table with a header and rows")
     width = len(rows[0])
@@ -108,8 +108,8 @@ def read(source: str, text: str, delimiter: str | None, *, header: bool) -> Reco
     return Records(names, rows, lines, delimiter)
 
 
-def _reader(text: str, delimiter: str):
-    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
+def _reader(text: str, delimiter: str, strict: bool = True):
+    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=strict)
 
 
 def _is_blank(row: list[str]) -> bool:
@@ -121,8 +121,9 @@ def _delimiter(text: str) -> str:
     best, most = ",", (False, 1)
     for delimiter in _DELIMITERS:
         try:
-            widths = [len(row) for row in islice(_reader(text, delimiter), _LOOKED_AT) if not _is_blank(row)]
-        except csv.Error:
+            records = islice(_reader(text, delimiter, strict=False), _LOOKED_AT)
+            widths = [len(row) for row in records if not _is_blank(row)]
+        except csv.Error:  # a cell without end
             continue
         found = (len(set(widths)) == 1 and widths[0] > 1, widths[0] if widths else 0)
         if found > most:

@@ -54,7 +54,8 @@ def demo(arguments: argparse.Namespace) -> int:
     write_table(str(folder / "table.csv"), [f"column {d}" for d in range(n_columns)], table.Y, None, Style())
     note(arguments, f"a table of {n_rows} rows and {n_columns} columns in 3 groups is in {folder / 'table.csv'}")
     note(arguments, "fitting ...")
-    settings = {"n_latents": 4, "n_inducing": 15, "truncation": 5, "max_iter": 100} if arguments.quick else {}
+    quick = {"n_latents": 4, "n_inducing": 15, "truncation": 4, "kernel": "rbf", "max_iter": 50}
+    settings: dict[str, Any] = quick if arguments.quick else {}
     model = DPGPLVM(random_state=0, **settings).fit(table.Y)
     model.save(folder / "model.dpgplvm")
     print(model.summary())
@@ -74,8 +75,9 @@ def simulate(quick: bool = False) -> Views:
     """Columns in three groups over four latents, in random order."""
     from dpgplvm.datasets import make_views
 
-    rows, columns = (60, 4) if quick else (120, 10)
-    table = make_views(n_samples=rows, latents=[(0, 1), (1, 2), (0, 3)], columns=columns, random_state=1)
+    rows, columns, weights = (60, 4, 0.2) if quick else (120, 10, 1.0)
+    latents = [(0, 1), (1, 2), (0, 3)]
+    table = make_views(n_samples=rows, latents=latents, columns=columns, weights=weights, random_state=1)
     order = np.random.default_rng(0).permutation(table.Y.shape[1])
     return table._replace(Y=table.Y[:, order], groups=table.groups[order])
 
