@@ -70,7 +70,7 @@ def test_fit_saves_what_it_prints(folder, model, frame):
     assert (folder / "out").read_text() == f"{model.summary()}\n"
     given = {"n_latents": 2, "n_inducing": 8, "max_iter": 5, "random_state": 0}
     assert type(model) is dpgplvm.BayesianGPLVM
-    assert model.get_params() == dpgplvm.BayesianGPLVM(**given).get_params()
+    assert given.items() <= model.get_params().items()
     assert list(model.feature_names_in_) == COLUMNS
     np.testing.assert_array_equal(np.where(frame.isna(), np.nan, model.impute()), frame)
 

@@ -88,6 +88,8 @@ def fit(arguments: argparse.Namespace) -> int:
 def _model_and_parameters(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     model = arguments.model or ("mrd" if arguments.views is not None else "dpgplvm")
     given = given_parameters(arguments)
+    if "verbose" in parameters():
+        given.setdefault("verbose", 0 if arguments.quiet else 1)
     foreign = [f"--{name.replace('_', '-')}" for name in given if model not in parameters()[name]]
     if arguments.views is not None and model != "mrd":
         foreign.append("--views")

@@ -12,13 +12,15 @@ import ast
 import inspect
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 MODELS = {"dpgplvm": "DPGPLVM", "bgplvm": "BayesianGPLVM", "mrd": "MRD"}
 _MODULE = "dpgplvm.estimators"
-_GIVEN_OTHERWISE = ("views",)
+# A file has the views, and a process fits once.
+_NOT_OPTIONS = ("views", "warm_start")
 _PAIR = "(float, float)"
 
 
@@ -56,7 +58,7 @@ def parameters() -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for model, name in MODELS.items():
         for parameter, default in _signature(_MODULE, name).items():
-            if parameter not in _GIVEN_OTHERWISE:
+            if parameter not in _NOT_OPTIONS:
                 found.setdefault(parameter, {})[model] = default
     return found
 
@@ -79,39 +81,39 @@ def _metavar(types: str) -> str:
     return "NUMBER,NUMBER" if _PAIR in types else "NUMBER" if _words(types) & {"int", "float"} else "VALUE"
 
 
-def _choices(types: str) -> list[str]:
-    return list(dict.fromkeys(re.findall(r'"([^"]+)"', types)))
+def _choices(types: str) -> dict[str, Any]:
+    """Values by their text, from a list such as {"rbf", "linear"} or {0, 1}."""
+    lists = re.findall(r"\{(.*?)\}", types)
+    return {str(value): value for inside in lists for value in ast.literal_eval(f"[{inside}]")}
 
 
 def _words(types: str) -> set[str]:
-    return set(re.findall(r"\w+", re.sub(r'"[^"]+"', "", types)))
+    return set(re.findall(r"\w+", re.sub(r"\{.*?\}", "", types)))
 
 
 def _converter(types: str) -> Callable[[str], Any]:
     """From text to a value of one of the types that a docstring names."""
     choices, words = _choices(types), _words(types)
+    numbers = [number for number in (int, float) if number.__name__ in words]
+    length = 2 if _PAIR in types else 1
     wanted = [", ".join(choices)] if choices else []
-    if _PAIR in types:
-        wanted.append("two numbers with a comma between them")
-    elif "float" in words:
-        wanted.append("a number")
-    elif "int" in words:
-        wanted.append("a whole number")
+    if numbers:
+        what = "a whole number" if numbers == [int] else "a number"
+        wanted.append("two numbers with a comma between them" if length == 2 else what)
     if "None" in words:
         wanted.append("none")
 
     def convert(text: str) -> Any:
         if text in choices or not wanted:
-            return text
+            return choices.get(text, text)
         if "None" in words and text.lower() == "none":
             return None
-        try:
-            if _PAIR in types:
-                first, second = text.split(",")
-                return float(first), float(second)
-            return int(text) if "int" in words else float(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {' or '.join(wanted)}") from None
+        parts = text.split(",")
+        for number in numbers if len(parts) == length else []:
+            with suppress(ValueError):
+                values = tuple(number(part) for part in parts)
+                return values if length == 2 else values[0]
+        raise argparse.ArgumentTypeError(f"{text!r} is not {' or '.join(wanted)}")
 
     return convert
 
