@@ -201,6 +201,19 @@ def test_latents_and_back(here, model, frame, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_columns_that_the_model_does_not_know_are_left_out(here, model, frame, capsys):
+    frame.assign(school="Pasteur", age=7).to_csv("more.csv")
+    assert main(["transform", "model.dpgplvm", "more.csv", "--index-col", "id", "-o", "latents.csv"]) == 0
+    assert capsys.readouterr().err == ("dpgplvm: more.csv: left out 'school', 'age', which the model does not know\n")
+    np.testing.assert_array_equal(read("latents.csv", index_col="id"), model.transform(frame))
+    frame.rename(columns={"neck": "head"}).to_csv("renamed.csv")
+    assert main(["transform", "model.dpgplvm", "renamed.csv", "--index-col", "id"]) == 2
+    assert "error: Y lacks column 'neck'" in capsys.readouterr().err
+    read("latents.csv", index_col="id").assign(place=3).to_csv("placed.csv")
+    assert main(["predict", "model.dpgplvm", "placed.csv", "-o", "columns.csv", "-q"]) == 0
+    np.testing.assert_array_equal(read("columns.csv"), model.predict(model.transform(frame)))
+
+
 def test_without_a_table_it_is_that_of_the_fit(here, model):
     for command in ("transform", "impute", "predict"):
         assert main([command, "model.dpgplvm", "-o", f"{command}.csv", "-q"]) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import dpgplvm
 from dpgplvm.commands.console import InputError, Parser, add_command, note
 from dpgplvm.commands.delimited import Style
-from dpgplvm.commands.reading import Index, Table, add_options, check_file, read
+from dpgplvm.commands.reading import STDIN, Index, Table, add_options, check_file, read
 from dpgplvm.commands.writing import STDOUT, check_tables, write_table
 
 
@@ -93,7 +94,7 @@ def add_to(commands: Any) -> None:
 def summary(arguments: argparse.Namespace) -> int:
     """Carry out `dpgplvm summary`."""
     model = _load(arguments)
-    print(json.dumps(_for_machines(model), indent=2) if arguments.json else model.summary())
+    print(json.dumps(_for_machines(model), indent=2, default=_plain) if arguments.json else model.summary())
     return 0
 
 
@@ -101,12 +102,12 @@ def transform(arguments: argparse.Namespace) -> int:
     """Carry out `dpgplvm transform`."""
     check_tables([arguments.output, arguments.std], _inputs(arguments))
     model = _load(arguments)
-    table = _table(arguments)
+    table = _table(arguments, _names(model))
     if table is None:
         mean, variance = model.latents_, model.latent_variance_
     else:
         mean, variance, _ = model.infer(table.for_model())
-    names, index, style = list(model.get_feature_names_out()), _index(table), _style(arguments, table)
+    names, index, style = _latent_names(model), _index(table), _style(arguments, table)
     if arguments.std is not None:
         write_table(arguments.std, names, np.sqrt(variance), index, style)
     write_table(arguments.output, names, mean, index, style)
@@ -118,7 +119,7 @@ def impute(arguments: argparse.Namespace) -> int:
     quantiles = _checked_quantiles(arguments)
     check_tables([arguments.output, arguments.std, *quantiles], _inputs(arguments))
     model = _load(arguments)
-    table = _table(arguments)
+    table = _table(arguments, _names(model))
     Y = None if table is None else table.for_model()
     filled, spread = map(np.asarray, model.impute(Y, return_std=True))
     names = _names(model) if table is None else table.names
@@ -150,13 +151,13 @@ def predict(arguments: argparse.Namespace) -> int:
     if arguments.latent_std is not None and arguments.data is None:
         raise InputError("--latent-std is given without LATENTS: give both, or neither")
     model = _load(arguments)
-    table = _table(arguments)
+    table = _table(arguments, _latent_names(model))
     if table is None:
         X, variance = model.latents_, model.latent_variance_
     else:
         X, variance = _latents(model, table), None
     if arguments.latent_std is not None:
-        variance = _latents(model, read(arguments.latent_std, arguments)) ** 2
+        variance = _latents(model, read(arguments.latent_std, arguments, _latent_names(model))) ** 2
     mean, spread = map(np.asarray, model.predict(X, variance=variance, return_std=True))
     names, index, style = _names(model), _index(table), _style(arguments, table)
     if arguments.std is not None:
@@ -191,16 +192,18 @@ def _add_output(parser: Parser, of_std: str, quantiles: bool = False) -> None:
 
 
 def _inputs(arguments: argparse.Namespace) -> list[str | None]:
-    return [arguments.model, arguments.data, getattr(arguments, "latent_std", None)]
+    return [arguments.model, getattr(arguments, "data", None), getattr(arguments, "latent_std", None)]
 
 
 def _load(arguments: argparse.Namespace) -> Any:
-    check_file(arguments.model)
+    for path in _inputs(arguments):
+        if path not in (None, STDIN):
+            check_file(path)
     return dpgplvm.load(arguments.model)
 
 
-def _table(arguments: argparse.Namespace) -> Table | None:
-    return None if arguments.data is None else read(arguments.data, arguments)
+def _table(arguments: argparse.Namespace, known: Sequence[str]) -> Table | None:
+    return None if arguments.data is None else read(arguments.data, arguments, known)
 
 
 def _index(table: Table | None) -> Index | None:
@@ -216,6 +219,10 @@ def _names(model: Any) -> list[str]:
     return list(model._names)
 
 
+def _latent_names(model: Any) -> list[str]:
+    return list(model.get_feature_names_out())
+
+
 def _order(model: Any, names: Sequence[str]) -> list[int]:
     position = {name: d for d, name in enumerate(_names(model))}
     return [position[name] for name in names]
@@ -223,7 +230,7 @@ def _order(model: Any, names: Sequence[str]) -> list[int]:
 
 def _latents(model: Any, table: Table) -> np.ndarray:
     """Latents by their names where the table has these, or else as they come."""
-    names = list(model.get_feature_names_out())
+    names = _latent_names(model)
     if table.names is None or set(table.names) != set(names):
         return table.values
     return table.values[:, [table.names.index(name) for name in names]]
@@ -265,7 +272,7 @@ def _for_machines(model: Any) -> dict[str, Any]:
     return {
         "model": type(model).__name__,
         "version": dpgplvm.__version__,
-        "parameters": {name: _plain(value) for name, value in model.get_params().items()},
+        "parameters": model.get_params(),
         "rows": len(model.latents_),
         "latents": int(model.n_latents_),
         "kernel": model.kernel_,
@@ -282,5 +289,5 @@ def _for_machines(model: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON has it: anything out of the ordinary by its repr."""
-    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+    """A parameter that JSON has no type for."""
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else repr(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpgplvm.commands import delimited
-from dpgplvm.commands.console import InputError, listed, needed
+from dpgplvm.commands.console import InputError, listed, needed, note
 from dpgplvm.commands.delimited import Style
 
 KINDS = {".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 KINDS |= {".npz": "npz"}
+STDIN = "-"
 _GAPS = {"", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none"}
 
 
@@ -81,10 +82,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-header", action="store_true", help="the first line of a CSV file is data, not names")
 
 
-def read(path: str, arguments: argparse.Namespace) -> Table:
-    """The table in a file, or in standard input for "-"."""
+def read(path: str, arguments: argparse.Namespace, known: Collection[str] = ()) -> Table:
+    """The table in a file, or in standard input for "-"; where it has columns that are `known`, of these alone."""
     columns = _read_columns(path, arguments)
-    source = "standard input" if path == "-" else path
+    source = "standard input" if path == STDIN else path
     kept = list(range(len(columns.values)))
     index = columns.index
     if columns.names is not None:
@@ -101,6 +102,11 @@ def read(path: str, arguments: argparse.Namespace) -> Table:
             d = _position(wanted.strip(), columns, source, "--drop")
             if d in kept:
                 kept.remove(d)
+    if columns.names is not None and not {*known}.isdisjoint(columns.names):
+        unknown = [columns.names[d] for d in kept if columns.names[d] not in known]
+        kept = [d for d in kept if columns.names[d] in known]
+        if unknown:
+            note(arguments, f"{source}: left out {listed(unknown)}, which the model does not know")
     if not kept:
         raise InputError(f"{source} has no columns left to learn from: give fewer in --drop and --index-col")
     if not len(columns.values[0]):
@@ -133,7 +139,7 @@ def read_views(path: str) -> dict[str, list[str]]:
 def kind_of(path: str) -> str:
     """The format of a file, by its suffix; standard input and output, and pipes, are CSV."""
     suffix = Path(path).suffix.lower()
-    if path == "-" or is_special(path):
+    if path == STDIN or is_special(path):
         return "csv"
     if suffix not in KINDS:
         raise InputError(f"{path} is of a kind that is not known: use a file that ends in {', '.join(KINDS)}")
@@ -154,7 +160,7 @@ def check_file(path: str) -> None:
 
 
 def _read_columns(path: str, arguments: argparse.Namespace) -> Columns:
-    if path != "-":
+    if path != STDIN:
         check_file(path)
     kind = kind_of(path)
     if kind in ("csv", "tsv"):
@@ -164,7 +170,7 @@ def _read_columns(path: str, arguments: argparse.Namespace) -> Columns:
 
 
 def _text(path: str) -> str:
-    content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    content = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
