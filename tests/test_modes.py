@@ -1,0 +1,51 @@
+"""Peaks of a row's posterior, where the truth is known: the functions are given, not learned."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from dpgplvm.inference.modes import Cloud, find_modes
+from dpgplvm.model.latents import Marginals
+
+N_LATENTS, N_COLUMNS, NOISE, FORGETTING = 6, 12, 1e-4, 0.01
+
+
+class Wavy:
+    """Columns that rise along a direction and wave along another, known well near the training rows and less elsewhere;
+    what `find_modes` asks of a predictor."""
+
+    def __init__(self, rng, n_rows=100):
+        self.training = Marginals(rng.normal(size=(n_rows, N_LATENTS)), np.full((n_rows, N_LATENTS), 1e-4))
+        self._rise, self._wave = rng.normal(size=(2, N_LATENTS, N_COLUMNS))
+
+    def at_points(self, X):
+        distance = cdist(X, self.training.mean, "sqeuclidean").min(axis=1, keepdims=True)
+        variance = NOISE + 1.0 - np.exp(-FORGETTING * distance)
+        return X @ self._rise + 0.5 * np.sin(2.0 * X @ self._wave), np.broadcast_to(variance, (len(X), N_COLUMNS))
+
+    def slopes_at(self, X, axes):
+        """[A, S, D] along each of the axes [A, Q]."""
+        steep = np.cos(2.0 * X @ self._wave)
+        return np.stack([axis @ self._rise + steep * (axis @ self._wave) for axis in axes])
+
+
+@pytest.fixture
+def wavy():
+    return Wavy(np.random.default_rng(0))
+
+
+def found(wavy, hidden):
+    """How far the highest peak of each of 50 new rows is from where the row is."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(50, N_LATENTS))
+    values = wavy.at_points(X)[0] + np.sqrt(NOISE) * rng.normal(size=(50, N_COLUMNS))
+    observed = np.ones_like(values)
+    observed[:, :hidden] = 0.0
+    peaks = find_modes(wavy, Cloud.of(wavy), values * observed, observed, 4)
+    highest = peaks.at[np.arange(50), peaks.height.argmax(axis=1)]
+    return np.abs(highest - X).max(axis=1)
+
+
+@pytest.mark.parametrize("hidden", [0, 2])
+def test_narrow_peaks_are_found(wavy, hidden):
+    assert np.mean(found(wavy, hidden) < 0.1) >= 0.9
