@@ -1,7 +1,9 @@
 """DP-GP-LVM: learn which columns of a table share which hidden causes."""
 
+from dpgplvm.advice import FitWarning
 from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM
 from dpgplvm.inference.outcome import Outcome
+from dpgplvm.inference.progress import Progress
 from dpgplvm.model.hyperprior import Hyperprior
 from dpgplvm.model.kernels import RBF, Kernel, Linear, Parameter, RBFLinear
 from dpgplvm.numerics import NumericalError
@@ -13,11 +15,13 @@ __all__ = [
     "MRD",
     "RBF",
     "BayesianGPLVM",
+    "FitWarning",
     "Hyperprior",
     "Kernel",
     "Linear",
     "NumericalError",
     "Outcome",
     "Parameter",
+    "Progress",
     "RBFLinear",
 ]

@@ -10,9 +10,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dpgplvm import data
 from dpgplvm.latent_model import LatentModel
-from dpgplvm.model.hyperprior import Hyperprior
 from dpgplvm.model.kernels import NAMED_KERNELS, Kernel
-from dpgplvm.model.state import Free
+from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Concentration
 
 _KERNELS_TO_CHOOSE_FROM = ("rbf", "linear")
@@ -30,8 +29,8 @@ class BayesianGPLVM(LatentModel):
     kernel : {"rbf", "linear", "rbf+linear"} or Kernel
     noise : {"group", "column"}
         Whether noise belongs to groups, as in the paper, or noise and scale belong to every column.
-    hyperprior : float or Hyperprior
-        Width of the log-Normal prior over hyperparameters: one for all, or one for each role.
+    hyperprior : float, Hyperprior or None
+        Width of the log-Normal prior over hyperparameters: one for all, or one for each role. None is `Hyperprior()`.
     bound : {"grouped", "mixed"}
         "mixed" averages hyperparameters over groups, as the paper does; for comparison.
     optimiser : {"lbfgs", "paper"}
@@ -45,6 +44,11 @@ class BayesianGPLVM(LatentModel):
     jitter : float
         Added to the covariance of the inducing points, as a share of its diagonal.
     random_state : int, RandomState or None
+    warm_start : bool
+        Go on from the last fit, groups included, when fitted again to the same rows and columns.
+    verbose : {0, 1, 2}
+        0 is silent; 1 shows a bar on stderr, with the stage, the bound and how long a stage can take at most where that
+        is known; 2 also leaves a line for every stage and every move that is kept.
 
     Attributes
     ----------
@@ -123,7 +127,7 @@ class MRD(LatentModel):
         n_inducing=50,
         kernel="rbf",
         noise="group",
-        hyperprior=Hyperprior(),
+        hyperprior=None,
         bound="grouped",
         optimiser="lbfgs",
         max_iter=1000,
@@ -131,6 +135,8 @@ class MRD(LatentModel):
         standardise=True,
         jitter=1e-6,
         random_state=None,
+        warm_start=False,
+        verbose=0,
     ):
         super().__init__(
             n_latents=n_latents,
@@ -145,6 +151,8 @@ class MRD(LatentModel):
             standardise=standardise,
             jitter=jitter,
             random_state=random_state,
+            warm_start=warm_start,
+            verbose=verbose,
         )
         self.views = views
 
@@ -167,7 +175,8 @@ class DPGPLVM(LatentModel):
     n_starts : int
         Searches from different places, of which the best is kept; more of them, more certainty.
     n_jobs : int or None
-        Processes for the starts, as in scikit-learn: None for one, -1 for all cores. The answer does not depend on it.
+        Processes for the starts, as in scikit-learn: None for one, -1 for all cores. Predictions use as many threads,
+        with None one for each core. No answer depends on it.
     concentration_prior : (float, float)
         Shape and rate of the Gamma prior over the Dirichlet process's concentration.
 
@@ -216,7 +225,7 @@ class DPGPLVM(LatentModel):
         n_jobs=None,
         kernel="auto",
         noise="auto",
-        hyperprior=Hyperprior(),
+        hyperprior=None,
         concentration_prior=(1.0, 1.0),
         bound="grouped",
         optimiser="lbfgs",
@@ -225,6 +234,8 @@ class DPGPLVM(LatentModel):
         standardise=True,
         jitter=1e-6,
         random_state=None,
+        warm_start=False,
+        verbose=0,
     ):
         super().__init__(
             n_latents=n_latents,
@@ -239,13 +250,15 @@ class DPGPLVM(LatentModel):
             standardise=standardise,
             jitter=jitter,
             random_state=random_state,
+            warm_start=warm_start,
+            verbose=verbose,
         )
         self.truncation = truncation
         self.n_starts = n_starts
         self.n_jobs = n_jobs
         self.concentration_prior = concentration_prior
 
-    def _check_combination(self, start: Free | None) -> None:
+    def _check_combination(self, start: Free | State | None) -> None:
         alone = {"start": start is not None, 'bound="mixed"': self.bound == "mixed"}
         alone['optimiser="paper"'] = self.optimiser == "paper"
         for name, given in alone.items():

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from dpgplvm.inference.progress import SILENT, Reporter
 from dpgplvm.model.kernels import Kernel
 
 
@@ -24,6 +25,7 @@ class Options(NamedTuple):
     n_starts: int = 1
     n_jobs: int | None = None
     kernels: tuple[Kernel, ...] = ()  # to choose from; empty: the model's own
+    reporter: Reporter = SILENT
 
     @property
     def sizes(self) -> tuple[int, int, int]:

@@ -70,6 +70,8 @@ def _one_after_the_other(
     found: list[Found] = []
     failure: NumericalError | None = None
     for number, seed in enumerate(seeds):
+        if len(seeds) > 1:
+            problem.reporter.part(_name(number, seeds))
         try:
             found.append(search(problem, options, seed, None if number else single))
         except NumericalError as error:
@@ -96,7 +98,12 @@ def _in_processes(
     ended: dict[int, Found | NumericalError] = {}
     interrupted = False
     try:
-        ended.update(Parallel(options.n_jobs, return_as="generator_unordered")(jobs))
+        for number, one in Parallel(options.n_jobs, return_as="generator_unordered")(jobs):
+            ended[number] = one
+            if isinstance(one, Found) and problem.reporter.ended(
+                _name(number, seeds), one.best.climb.value, one.best.n_groups
+            ):
+                raise KeyboardInterrupt
     except KeyboardInterrupt:
         interrupted = True
     found = [one for _, one in sorted(ended.items()) if isinstance(one, Found)]
@@ -105,6 +112,10 @@ def _in_processes(
     if not found:
         raise next(one for one in ended.values() if isinstance(one, NumericalError))
     return found, interrupted
+
+
+def _name(number: int, seeds: list[np.random.Generator]) -> str:
+    return f"start {number + 1} of {len(seeds)}"
 
 
 def agreement(starts: list[Start]) -> float:
@@ -120,7 +131,10 @@ def choose_kernel(model: Model, Y: np.ndarray, options: Options, rng: np.random.
     what it does to a few of them. After Ctrl-C it is the first that got anywhere.
     """
     ceiling = finest_precision(Y, options.noise)
-    problems = [Problem(replace(model, kernel=kernel), Y, ceiling) for kernel in options.kernels or (model.kernel,)]
+    problems = [
+        Problem(replace(model, kernel=kernel), Y, ceiling, options.reporter)
+        for kernel in options.kernels or (model.kernel,)
+    ]
     singles = _side_by_side(problems, options, rng.spawn(len(problems)))
     pairs = zip(problems, singles, strict=True)
     reached = [(problem, single) for problem, single in pairs if isinstance(single, Climb)]
