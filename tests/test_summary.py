@@ -71,8 +71,10 @@ def test_each_group_has_its_columns_noise_and_latents(views):
         assert str(len(members)) in lines[at].split()
         assert f"{1 / np.sqrt(views.noise_precision_[k]):.3f}" in lines[at]
         assert lines[at + 1].strip() == ", ".join(members)
-        listens = views.relevance_[views.groups_ == k].mean(axis=0)
-        assert f"{listens.argmax()} ({listens.max():.0%})" in lines[at]
+        own = views.groups_ == k
+        assert f" {views.explained_[own].mean():.0%} " in lines[at]
+        for q, share in enumerate(views.explained_by_latent_[own].mean(axis=0)):
+            assert f"{q} ({share:.0%})" in lines[at]
 
 
 def test_groups_that_are_inferred_are_numbered(table):

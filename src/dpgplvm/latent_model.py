@@ -22,9 +22,11 @@ from dpgplvm.model.hyperprior import Hyperprior
 from dpgplvm.model.kernels import NAMED_KERNELS, Kernel
 from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Concentration
+from dpgplvm.notebook import html
 from dpgplvm.numerics import computing
 from dpgplvm.predictions import Predictions
 from dpgplvm.progress import shown
+from dpgplvm.result_frames import ResultFrames, result_frames
 from dpgplvm.results import Results, results
 from dpgplvm.summary import summary
 from dpgplvm.warm_start import check_goes_on
@@ -177,9 +179,31 @@ class LatentModel(Predictions, BaseEstimator):
         return tags
 
     def summary(self) -> str:
-        """A compact table of the groups, the latents they listen to, their noise, and how the fit ended."""
+        """A compact table of the groups, their columns and noise, how the fit ended, and what is explained.
+
+        `explained` is the mean over a group's columns of `explained_`, the share of a column's variance that is
+        predicted; beside it stands what of it comes from each latent (`explained_by_latent_`). Noise is a standard
+        deviation in units of the columns' own.
+        """
         check_is_fitted(self)
         return summary(self)
+
+    def to_frame(self) -> ResultFrames:
+        """What `summary` says and more, as DataFrames.
+
+        Returns
+        -------
+        ResultFrames
+            `fit`, `groups`, `columns` and `rows`, each a DataFrame such as the model was fitted to; of pandas where it
+            was fitted to an array.
+        """
+        check_is_fitted(self)
+        return result_frames(self)
+
+    def _html_repr(self) -> str:
+        """What notebooks show."""
+        shown = super()._html_repr()
+        return f"{shown}{html(self)}" if hasattr(self, "state_") else shown
 
     def _publish(self, found: Results) -> None:
         # Rows with nothing observed were left out of the fit: they have the prior.

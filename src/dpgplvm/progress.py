@@ -42,14 +42,14 @@ class Bar:
     def show(self, progress: Progress) -> None:
         """The next iteration."""
         bar = self._bar
+        groups = f"{progress.n_groups} group{'s' * (progress.n_groups != 1)}"
+        bar.set_postfix_str(f"bound {progress.bound:.1f}, {groups}, {progress.seconds:.0f} s in all", refresh=False)
         if progress.stage != self._stage:
             self._stage, self._before = progress.stage, progress.iteration - 1
-            bar.reset()
             bar.total = None if progress.iterations_left is None else progress.iterations_left + 1
             bar.bar_format = _COUNTING if bar.total is None else _WITHIN_A_BUDGET
             bar.set_description_str(progress.stage, refresh=False)
-        groups = f"{progress.n_groups} group{'s' * (progress.n_groups != 1)}"
-        bar.set_postfix_str(f"bound {progress.bound:.1f}, {groups}, {progress.seconds:.0f} s in all", refresh=False)
+            bar.reset()
         bar.update(progress.iteration - self._before - bar.n)
 
     def line(self, text: str) -> None:

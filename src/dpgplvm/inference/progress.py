@@ -77,7 +77,7 @@ class Reporter:
             return False
         self._iteration = iteration
         left = None if self._budget is None else max(0, self._budget - (iteration - self._entered))
-        progress = Progress(self._stage, iteration, bound, n_groups, time.monotonic() - self._began, left)
+        progress = Progress(self._stage, iteration, bound, int(n_groups), time.monotonic() - self._began, left)
         for listener in self._on_progress:
             self._stopped |= bool(listener(progress))
         return self._stopped
