@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
@@ -19,7 +20,7 @@ from dpgplvm.inference.starts import agreement
 from dpgplvm.summary import ALL_NOISE
 
 _AGREE = 0.8
-_NOT_THE_USERS = tuple(f"{Path(package).parent}{os.sep}" for package in (__file__, sklearn.__file__))
+_NOT_THE_USERS = tuple(f"{Path(package).parent}{os.sep}" for package in (__file__, sklearn.__file__, joblib.__file__))
 
 
 class FitWarning(ConvergenceWarning):

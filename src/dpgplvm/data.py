@@ -94,7 +94,7 @@ def _validated(estimator: Any, Y: Any, **options: Any) -> np.ndarray:
     try:
         return validate_data(estimator, Y, dtype=np.float64, order="C", ensure_all_finite=False, **options)
     except (ValueError, TypeError) as error:
-        wrong = what_is_wrong(error).replace(" for X,", "").replace("X has", "it has")
+        wrong = what_is_wrong(error).replace(" for X,", "")
         if "could not convert string" in wrong:
             wrong = f"it holds text where numbers are wanted ({wrong}): drop it or encode it as numbers"
         raise type(error)(f"Y cannot be read as a table of numbers: {wrong}") from None

@@ -77,7 +77,7 @@ def names_that_are_not_numbers(table: Any) -> list[str]:
     return [
         str(name)
         for name, kind, column in kinds
-        if not (kind.is_numeric() or kind in (nw.Boolean, nw.Unknown) or column.is_null().all())
+        if not (kind.is_numeric() or kind == nw.Boolean or column.is_null().all())
     ]
 
 
