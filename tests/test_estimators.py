@@ -87,7 +87,7 @@ MODELS = {
 
 @pytest.fixture(scope="module")
 def table():
-    Y = make_views(n_samples=30, latents=((0,), (1,)), columns=3, linear=True, random_state=0).Y
+    Y = make_views(30, latents=((0,), (1,)), columns=3, linear=True, noise_variance=0.01, random_state=1).Y
     return pd.DataFrame(Y, columns=NAMES)
 
 

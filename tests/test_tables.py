@@ -216,7 +216,7 @@ def test_units_are_those_of_the_table(framed, holed):
 
 
 def test_lazy_frames_and_names_twice_are_refused(framed, holed):
-    with pytest.raises(ValueError, match="^Y is lazy: collect it first$"):
+    with pytest.raises(ValueError, match=r"^Y is lazy: collect it first$"):
         mrd().fit(pl.LazyFrame(holed, schema=NAMES))
     twice = pd.DataFrame(holed, columns=[*NAMES[:5], "hip"])
     for act in (mrd().fit, framed.impute, framed.transform):

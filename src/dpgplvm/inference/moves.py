@@ -79,7 +79,7 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
             found = problem.try_to_beat(best, start, labels, _HELD, n_free, _TOLERANCE)
             if found is None:
                 move = Move(proposal.kind, best.n_groups, int(labels.max()) + 1, best.corrected, None, False)
-                _note(move, log, problem.reporter)
+                note(move, log, problem.reporter)
                 continue
             # Columns that go back to where they were have answered the question, whatever their latents gained by it.
             back = proposal.start is None and np.array_equal(canonical(found.labels), canonical(best.labels))
@@ -87,14 +87,15 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
                 found = _at_rest(problem, found)
             helped = found.corrected > best.corrected + (_GAIN_OF_LATENTS if back else _LEAST_GAIN)
             move = Move(proposal.kind, best.n_groups, found.n_groups, best.corrected, found.corrected, helped)
-            _note(move, log, problem.reporter)
+            note(move, log, problem.reporter)
             if helped:
                 best = found
                 yield best
                 break
 
 
-def _note(move: Move, log: list[Move], reporter: Reporter) -> None:
+def note(move: Move, log: list[Move], reporter: Reporter) -> None:
+    """Keep a move in the log and tell of it."""
     log.append(move)
     after = "given up" if move.corrected_after is None else f"{move.corrected_after:.1f}"
     reporter.moved(

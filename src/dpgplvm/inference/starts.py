@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import combinations
@@ -97,15 +98,19 @@ def _in_processes(
     )
     ended: dict[int, Found | NumericalError] = {}
     interrupted = False
+    results = Parallel(options.n_jobs, return_as="generator_unordered")(jobs)
     try:
-        for number, one in Parallel(options.n_jobs, return_as="generator_unordered")(jobs):
+        for number, one in results:
             ended[number] = one
-            if isinstance(one, Found) and problem.reporter.ended(
-                _name(number, seeds), one.best.climb.value, one.best.n_groups
-            ):
-                raise KeyboardInterrupt
+            if isinstance(one, Found):
+                grouping = one.best
+                if problem.reporter.ended(_name(number, seeds), grouping.climb.value, grouping.n_groups):
+                    raise KeyboardInterrupt
     except KeyboardInterrupt:
         interrupted = True
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # joblib warns that there were others
+            results.close()
     found = [one for _, one in sorted(ended.items()) if isinstance(one, Found)]
     if interrupted and not found:
         found = [search(problem, options, seeds[0], single._replace(outcome=Outcome.INTERRUPTED))]
