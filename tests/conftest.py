@@ -38,6 +38,17 @@ def float64():
         yield
 
 
+@pytest.fixture(scope="module")
+def compiled_in_a_hurry():
+    """For modules whose fits are many, small and of many shapes: what runs a few times is not worth optimising."""
+    import jax
+
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
 @pytest.fixture
 def failing(monkeypatch):
     """Let evaluations fail, by their number and how many groups are held; returns the latter of every call."""

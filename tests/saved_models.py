@@ -90,7 +90,7 @@ def assert_same(one, other, where="model"):
 
 def contents(model):
     """All that a model is, in an order of its own; what it would compute again is no part of it."""
-    return dict(sorted((vars(model) | {"_cached": None}).items()))
+    return dict(sorted((vars(model) | {"_kept": None}).items()))
 
 
 if __name__ == "__main__":

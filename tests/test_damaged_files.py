@@ -196,7 +196,7 @@ def test_a_newer_format_is_named(tmp_path):
         (lambda header: header["parameters"].update(n_streams=3), "n_streams"),
         (lambda header: header["parameters"].update(kernel={"Matern": {}}), "Matern"),
         (lambda header: header["parameters"].update(kernel={"RBF": {"degree": 3}}), "RBF.degree"),
-        (lambda header: header["fitted"].update(_frame={"frame": "os.system"}), "os.system"),
+        (lambda header: header["fitted"].update(_layout={"frame": "os.system"}), "frame"),
         (lambda header: header["fitted"].update(state_={"os.system": "true"}), "os.system"),
     ],
 )

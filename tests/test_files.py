@@ -147,7 +147,7 @@ def test_views_come_back(views, tmp_path):
     assert_same(clone(loaded).get_params(), model.get_params())
 
 
-@pytest.mark.parametrize("container", [pd.Series, pd.Index, pl.Series])
+@pytest.mark.parametrize("container", [pd.Series, pl.Series])
 def test_series_come_back_as_lists(container, tmp_path):
     model = dpgplvm.load(sample("MRD"))
     assert through_a_file(model.set_params(views=container(list("aabbcc"))), tmp_path).views == list("aabbcc")
@@ -198,11 +198,28 @@ def test_output_in_pandas_comes_back(tmp_path):
 )
 def test_names_of_columns_come_back(columns, tmp_path):
     model = dpgplvm.load(sample("DPGPLVM"))
-    model._columns = columns
-    loaded = through_a_file(model, tmp_path)._columns
+    model._layout = model._layout._replace(columns=columns)
+    loaded = through_a_file(model, tmp_path)._layout.columns
     assert [type(name) for name in loaded] == [type(name) for name in columns]
     assert repr(loaded) == repr(columns)
     assert all(one == other or one != one for one, other in zip(loaded, columns, strict=True))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.RangeIndex(3, 15),
+        pd.Index(list("abcdefghijkl"), name="cell"),
+        pd.date_range("2024-01-31", periods=12, freq="D", name="day"),
+        pd.MultiIndex.from_product([["left", "right"], range(6)], names=["side", "frame"]),
+    ],
+)
+def test_the_index_of_rows_comes_back(index, tmp_path):
+    model = dpgplvm.load(sample("DPGPLVM"))
+    model._layout = model._layout._replace(index=index)
+    filled = through_a_file(model, tmp_path).impute()
+    assert filled.index.equals(index)
+    assert filled.index.names == index.names
 
 
 ARRAYS = nps.arrays(nps.scalar_dtypes(), nps.array_shapes(min_dims=0, min_side=0))

@@ -305,7 +305,7 @@ def test_parameters_go_round(make, table, start, fitted):
         model.set_params(n_latent=3)
     refitted = clone(fitted)
     assert not hasattr(refitted, "latents_")
-    assert np.array_equal(refitted.fit_transform(table, start=start), fitted.latents_)
+    assert np.array_equal(refitted.fit(table, start=start).latents_, fitted.latents_)
 
 
 def test_names_of_a_frame_are_kept(make, table):

@@ -331,7 +331,7 @@ def test_scikit_learn_names_the_latents(model, table, new):
 def test_a_model_survives_pickling_and_cloning(model, new):
     wanted = model.impute(new)
     again = pickle.loads(pickle.dumps(model))
-    assert again._cached is None
+    assert again._kept.predictor is None
     assert np.array_equal(again.impute(new), wanted)
     assert clone(model).get_params()["n_latents"] == 2
 

@@ -143,6 +143,29 @@ def test_explained_is_the_share_of_the_variance_that_is_predicted(table, fitted)
     assert fitted.explained_.min() > 0.2
 
 
+def test_shares_of_latents_leave_room_for_noise_and_add_up():
+    """Columns x, x, y and xy: predictions at random latents are the witness of what is explained, and by which."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 60))
+    Y = np.stack([x, x, y, x * y], axis=1) + 0.1 * rng.normal(size=(60, 4))
+    model = BayesianGPLVM(n_latents=2, n_inducing=15, max_iter=150, random_state=0).fit(Y)
+    spread = np.sqrt(model.latents_.var(axis=0) + model.latent_variance_.mean(axis=0))
+    here, other = model.latents_.mean(axis=0) + spread * rng.normal(size=(2, 5000, 2))
+    predicted = model.predict(here) / Y.std(axis=0)
+    moved = [model.predict(np.where(np.arange(2) == q, other, here)) / Y.std(axis=0) for q in (0, 1)]
+    variance = predicted.var(axis=0)
+    whole = np.maximum(1.0, variance + 1.0 / model.noise_precision_)
+    assert (variance > 1.0 - 1.0 / model.noise_precision_).any()  # where there would be no room
+    np.testing.assert_allclose(model.explained_, variance / whole, atol=0.05)
+    lost = np.array([0.5 * ((predicted - one) ** 2).mean(axis=0) for one in moved]).T
+    assert lost[3].sum() > 1.3 * variance[3]  # what latents do together is lost with either
+    shares = lost / np.maximum(lost.sum(axis=1), variance)[:, None] * model.explained_[:, None]
+    np.testing.assert_allclose(model.explained_by_latent_, shares, atol=0.05)
+    np.testing.assert_allclose(model.explained_by_latent_.sum(axis=1), model.explained_, rtol=0.05)
+    assert (model.explained_by_latent_.sum(axis=1) <= model.explained_ * (1.0 + 1e-12)).all()
+    assert (model.explained_ < 1.0).all()
+
+
 def test_profiles_are_numbered_and_their_tree_is_scipys(fitted):
     assert fitted.profiles_.shape == (N_COLUMNS,)
     sizes = np.bincount(fitted.profiles_)

@@ -39,7 +39,6 @@ class Walker(BayesianGPLVM):
         ),
         (lambda model: setattr(model, "__class__", Walker), "the model is a Walker, a class of your own"),
         (lambda model: setattr(model, "extra_", {"a": [lambda: 0]}), r"^extra_\.a\.0 is of type function, which"),
-        (lambda model: setattr(model, "_frame", dict), "fitted to a builtins.dict"),
         (lambda model: setattr(model, "extra_", np.zeros(1, dtype="f,i")), "extra_ is of type ndarray, which"),
         (lambda model: setattr(model, "extra_", np.ma.zeros(1)), "extra_ is of type MaskedArray, which"),
         (

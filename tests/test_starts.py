@@ -152,7 +152,8 @@ def test_agreement_does_not_look_at_numbers_of_groups():
 
 def ended(explained=(0.9, 0.4), starts=(), max_iter=100, **more):
     known = {"max_iter": max_iter, "explained_": np.array(explained), "starts_": list(starts), "kernel_": "rbf"}
-    return SimpleNamespace(**known, **more, _seen=np.ones(5, dtype=bool))
+    known |= {"outcome_": Outcome.CONVERGED, "moves_": [], "_seen": np.ones(5, dtype=bool)}
+    return SimpleNamespace(**{**known, **more})
 
 
 AGREE = start_with(0, 0, 1, 1, corrected=-10.0), start_with(1, 1, 0, 0, corrected=-12.0)
@@ -170,8 +171,14 @@ DISAGREE = start_with(0, 0, 1, 1, corrected=-10.0), start_with(0, 1, 0, 1, corre
         (ended((0.03, 0.01), n_starts=1), [["noise", "3%", "n_starts", "n_latents", 'kernel="linear"']]),
         (ended(starts=DISAGREE), [["2 starts disagree", "-0.50", "42 nats", "coassignment_", "n_starts"]]),
         (ended(explained=(0.0, 0.0), starts=DISAGREE), [["noise"], ["disagree"]]),
+        (ended(outcome_=Outcome.BUDGET_SPENT), [["still rising", "max_iter=100", "warm_start=True"]]),
+        (ended(outcome_=Outcome.BUDGET_SPENT, max_iter=0), []),
+        (ended(outcome_=Outcome.BUDGET_SPENT, moves_=[None] * 60), [["60 moves", "n_starts"]]),
     ],
-    ids=["good", "agreeing", "single", "one noisy column", "not fitted", "all noise", "disagreeing", "both"],
+    ids=[
+        *("good", "agreeing", "single", "one noisy column", "not fitted", "all noise", "disagreeing", "both"),
+        *("iterations spent", "only evaluated", "moves spent"),
+    ],
 )
 def test_advice_is_given_where_it_is_needed(model, words):
     said = list(advise(model))

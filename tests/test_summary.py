@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from copy import copy
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 
 from dpgplvm import DPGPLVM, MRD, BayesianGPLVM, Outcome
 from dpgplvm.datasets import make_views
 from dpgplvm.inference.starts import Start
+from dpgplvm.notebook import html
 
 SETTINGS = {"n_latents": 2, "n_inducing": 8, "random_state": 0, "max_iter": 5}
 NAMES = ["wrist", "elbow", "hip", "knee", "ankle", "toe"]
@@ -71,8 +76,10 @@ def test_each_group_has_its_columns_noise_and_latents(views):
         assert str(len(members)) in lines[at].split()
         assert f"{1 / np.sqrt(views.noise_precision_[k]):.3f}" in lines[at]
         assert lines[at + 1].strip() == ", ".join(members)
-        listens = views.relevance_[views.groups_ == k].mean(axis=0)
-        assert f"{listens.argmax()} ({listens.max():.0%})" in lines[at]
+        own = views.groups_ == k
+        assert f" {views.explained_[own].mean():.0%} " in lines[at]
+        for q, share in enumerate(views.explained_by_latent_[own].mean(axis=0)):
+            assert f"{q} ({share:.0%})" in lines[at]
 
 
 def test_groups_that_are_inferred_are_numbered(table):
@@ -185,5 +192,78 @@ def test_a_view_with_a_strange_name_can_be_shown(table, views):
 
 
 def test_a_model_must_be_fitted_first():
-    with pytest.raises(NotFittedError, match="fit"):
-        BayesianGPLVM().summary()
+    for tell in (BayesianGPLVM().summary, BayesianGPLVM().to_frame):
+        with pytest.raises(NotFittedError, match="fit"):
+            tell()
+
+
+def test_frames_say_the_same(table, views):
+    fit, groups, columns, rows = views.to_frame()
+    assert fit.loc[0, ["model", "n_rows", "n_columns", "n_groups", "kernel"]].tolist() == ["MRD", 24, 6, 2, "rbf"]
+    assert fit.loc[0, "bound"] == views.elbo_
+    assert fit.loc[0, "outcome"] == views.outcome_.value
+    assert groups.index.tolist() == ["arms", "legs"]
+    assert groups["columns"].tolist() == ["wrist, elbow", "hip, knee, ankle, toe"]
+    assert columns.index.tolist() == NAMES
+    assert columns["group"].tolist() == ["arms"] * 2 + ["legs"] * 4
+    np.testing.assert_allclose(columns["noise_in_units"], columns["noise"] * table.std(axis=0), rtol=1e-12)
+    latents = ["latent_0", "latent_1"]
+    np.testing.assert_allclose(
+        columns[["explained", *latents]].groupby(columns["group"]).mean(), groups[["explained", *latents]]
+    )
+    for name, group in groups.iterrows():
+        line = next(line for line in views.summary().splitlines() if name in line.split())
+        for value in (f"{group['noise']:.3f}", f"{group['explained']:.0%}", f"0 ({group['latent_0']:.0%})"):
+            assert value in line
+    assert np.array_equal(rows[latents], views.latents_)
+    np.testing.assert_allclose(rows[["std_0", "std_1"]] ** 2, views.latent_variance_)
+
+
+def test_groups_that_are_inferred_have_numbers_in_frames(table):
+    model = DPGPLVM(**{**SETTINGS, "max_iter": 0}, truncation=3, kernel="rbf").fit(table)
+    frames = model.to_frame()
+    assert frames.groups.index.tolist() == list(range(model.n_groups_))
+    assert frames.columns["group"].tolist() == model.groups_.tolist()
+    assert frames.columns["probability"].tolist() == model.group_probabilities_.max(axis=1).tolist()
+
+
+def test_frames_are_of_the_tables_kind_and_rows_have_its_index(table, views):
+    days = pd.date_range("2020-01-01", periods=24, name="day")
+    of_pandas = clone(views).fit(pd.DataFrame(table, columns=NAMES, index=days)).to_frame()
+    pd.testing.assert_index_equal(of_pandas.rows.index, days)
+    of_polars = clone(views).fit(pl.DataFrame(table, schema=NAMES)).to_frame()
+    assert all(isinstance(frame, pl.DataFrame) for frame in of_polars)
+    assert of_polars.columns["column"].to_list() == NAMES
+    assert of_polars.groups["explained"].to_list() == of_pandas.groups["explained"].tolist()
+
+
+HTML = ["<script>alert(1)</script>", "a & b", '"quoted"', "'single'", "<b>bold", "plain"]
+
+
+def test_a_notebook_shows_the_groups_and_no_name_is_markup(table):
+    view = "<img src=x onerror=alert(2)>"
+    model = MRD(**{**SETTINGS, "max_iter": 0}, views=[view] * 2 + ["legs"] * 4)
+    before = model._repr_html_()
+    assert "explained" not in before
+    shown = model.fit(pd.DataFrame(table, columns=HTML))._repr_mimebundle_()["text/html"]
+    assert model._repr_html_().count("<table>") == 1
+    page = ElementTree.fromstring(f"<div>{html(model)}</div>")  # well-formed, whatever the names are
+    cells = [[cell.text for cell in row] for row in page.iter("tr")]
+    assert cells[0] == ["group", "columns", "noise", "explained", "latent 0", "latent 1", "names"]
+    groups = model.to_frame().groups
+    for (name, group), row in zip(groups.iterrows(), cells[1:], strict=True):
+        shares = [f"{group[column]:.0%}" for column in ("explained", "latent_0", "latent_1")]
+        assert row[:-1] == [name, str(group["n_columns"]), f"{group['noise']:.3f}", *shares]
+    titles = [cell.get("title") for cell in page.iter("td") if cell.get("title")]
+    assert titles == [", ".join(HTML[:2]), ", ".join(HTML[2:])]
+    for markup in ("<script>alert", "<img", "<b>bold"):
+        assert markup not in shown
+    assert views_of(page) == [view, "legs"]
+
+
+def views_of(page):
+    return [row[0].text for row in list(page.iter("tr"))[1:]]
+
+
+def test_a_pipeline_with_a_fitted_model_can_be_shown(views):
+    assert "MRD" in make_pipeline(views)._repr_html_()

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from dpgplvm.version import __version__
 
 if TYPE_CHECKING:
+    from dpgplvm.advice import FitWarning
     from dpgplvm.encoding import FileError
     from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM, load
     from dpgplvm.inference.outcome import Outcome
+    from dpgplvm.inference.progress import Progress
     from dpgplvm.model.hyperprior import Hyperprior
     from dpgplvm.model.kernels import RBF, Kernel, Linear, Parameter, RBFLinear
     from dpgplvm.numerics import NumericalError
@@ -21,12 +23,14 @@ __all__ = [
     "RBF",
     "BayesianGPLVM",
     "FileError",
+    "FitWarning",
     "Hyperprior",
     "Kernel",
     "Linear",
     "NumericalError",
     "Outcome",
     "Parameter",
+    "Progress",
     "RBFLinear",
     "__version__",
     "load",
@@ -34,9 +38,11 @@ __all__ = [
 
 # JAX and scikit-learn take seconds to import: what needs them is imported when it is first asked for.
 _HOMES = {
+    "advice": ("FitWarning",),
     "encoding": ("FileError",),
     "estimators": ("DPGPLVM", "MRD", "BayesianGPLVM", "load"),
     "inference.outcome": ("Outcome",),
+    "inference.progress": ("Progress",),
     "model.hyperprior": ("Hyperprior",),
     "model.kernels": ("RBF", "Kernel", "Linear", "Parameter", "RBFLinear"),
     "numerics": ("NumericalError",),

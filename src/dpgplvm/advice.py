@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
+import sklearn
+from sklearn.exceptions import ConvergenceWarning
 
+from dpgplvm.inference.outcome import Outcome
+from dpgplvm.inference.search import MOST_MOVES
 from dpgplvm.inference.starts import agreement
 from dpgplvm.summary import ALL_NOISE
 
 _AGREE = 0.8
+_NOT_THE_USERS = tuple(f"{Path(package).parent}{os.sep}" for package in (__file__, sklearn.__file__, joblib.__file__))
 
 
-class FitWarning(UserWarning):
+class FitWarning(ConvergenceWarning):
     """A fit ended with something that its user should look at."""
+
+
+def warn_user(advice: str) -> None:
+    """Warn at the line of the user's own code that led here, through `fit`, `fit_transform` or a pipeline."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(advice, FitWarning, stacklevel=level)
 
 
 def advise(model: Any) -> Iterator[str]:
@@ -26,6 +44,17 @@ def advise(model: Any) -> Iterator[str]:
             f"{unseen.size} of the rows of Y have nothing observed (row {rows}): they add nothing, and their latents "
             "have the prior. Drop them, or fill in what is known"
         )
+    if model.max_iter > 0 and model.outcome_ is Outcome.BUDGET_SPENT:
+        if len(model.moves_) >= MOST_MOVES:
+            yield (
+                f"the search for groups ended after {len(model.moves_)} moves, the most that it tries, while there "
+                "were others left: better groups may be there, and more starts (n_starts) may find them"
+            )
+        else:
+            yield (
+                f"the bound was still rising after max_iter={model.max_iter} iterations: raise max_iter, or go on with "
+                "warm_start=True and another fit"
+            )
     if model.max_iter > 0 and model.explained_.max() < ALL_NOISE:
         remedies = ["fewer latents (n_latents)"]
         if hasattr(model, "n_starts"):

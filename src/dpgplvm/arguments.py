@@ -1,4 +1,4 @@
-"""Arguments of predictions in: what a user asks for, or one sentence that says what is wrong."""
+"""Arguments in: what a user asks for, or one sentence that says what is wrong."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
+from dpgplvm.model.kernels import Kernel
+from dpgplvm.model.state import Free, State
+from dpgplvm.sentences import what_is_wrong
+
 
 def read_latents(values: Any, name: str, n_latents: int) -> np.ndarray:
     """A float matrix with one column for every latent that the model uses."""
     try:
         values = check_array(values, dtype=np.float64, input_name=name)
     except (ValueError, TypeError) as error:
-        raise type(error)(f"{name} cannot be read as latents: {' '.join(str(error).split())}") from None
+        raise type(error)(f"{name} cannot be read as latents: {what_is_wrong(error)}") from None
     if values.shape[1] != n_latents:
         raise ValueError(
             f"{name} has {values.shape[1]} columns, but the model uses {n_latents} latents: give one column for each, "
@@ -56,3 +60,44 @@ def check_method(method: str) -> None:
     """Refuse what is no way to a density."""
     if method not in ("sampled", "bound", "joint"):
         raise ValueError(f'method is {method!r}: give "sampled", "bound" or "joint"')
+
+
+def check_callback(callback: Any) -> None:
+    """Refuse what cannot be called."""
+    if callback is not None and not callable(callback):
+        raise TypeError(
+            f"callback is a {type(callback).__name__}: give a function of one argument, which says where the fit is"
+        )
+
+
+def check_start(
+    start: Any, kernel: Kernel, n_rows: int, n_columns: int, n_latents: int, n_groups: int, noise: str
+) -> None:
+    """Refuse a start that was made for another table or another model."""
+    if not isinstance(start, Free | State):
+        raise TypeError(f"start is a {type(start).__name__}: give state_ of a fitted model, or a Free such as its free")
+    free = start.free if isinstance(start, State) else start
+    missing = kernel.parameters.keys() - free.log_theta.keys()
+    if missing:
+        raise ValueError(f"start.log_theta lacks {sorted(missing)}: give every hyperparameter of the kernel")
+    wanted: dict[str, tuple[Any, tuple[int, ...]]]
+    wanted = {name: (values, (n_rows, n_latents)) for name, values in free.latents.items()}
+    wanted["inducing"] = (free.inducing, (free.inducing.shape[0], n_latents))
+    of_columns = noise == "column"
+    if free.of_columns != of_columns:
+        has = "columns" if free.of_columns else "groups"
+        raise ValueError(f'start has noise of {has}, but noise="{noise}" is asked for: make it for this model')
+    wanted["log_noise_precision"] = (free.log_noise_precision, (n_columns if of_columns else n_groups,))
+    if of_columns:
+        wanted["log_scale"] = (free.log_scale, (n_columns,))
+    for name, parameter in kernel.parameters.items():
+        wanted[name] = (free.log_theta[name], (n_groups, *parameter.shape(n_latents)))
+    if isinstance(start, State):
+        wanted["phi"] = (start.phi, (n_columns, n_groups))
+    for name, (values, shape) in wanted.items():
+        if np.shape(values) != shape:
+            raise ValueError(
+                f"start: {name} has shape {np.shape(values)}, but {shape} is wanted: make it for this table"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError(f"start: {name} is not finite: mend it, or fit without start")

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpgplvm.data import Scaling
+from dpgplvm.frames import Layout
 from dpgplvm.inference.moves import Move
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.starts import Start
@@ -27,6 +28,7 @@ from dpgplvm.model.kernels import RBF, Kernel, Linear, RBFLinear
 from dpgplvm.model.latents import StandardNormal
 from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Concentration, Sticks
+from dpgplvm.predictions import Kept
 
 
 class FileError(ValueError):
@@ -47,7 +49,6 @@ class Kind(NamedTuple):
 
 _JSON = {type(None), bool, int, str}
 _NUMBERS_AND_TEXT = "biufcmMSU"  # kinds of NumPy's types that need no pickle
-_FRAMES = ("pandas.DataFrame", "polars.DataFrame")
 
 # Stored field by field.
 _RECORDS: dict[str, type] = {
@@ -55,7 +56,7 @@ _RECORDS: dict[str, type] = {
     for record in (
         *(State, Free, Sticks, Model, StandardNormal, Hyperprior, Concentration),
         *(RBF, Linear, RBFLinear),
-        *(Scaling, Move, Start),
+        *(Scaling, Layout, Move, Start),
     )
 }
 
@@ -74,18 +75,15 @@ def _named(name: str) -> Any:
         raise FileError(f"holds a model of a table of {package}, which is not installed: install {package}") from None
 
 
-def _frame_name(frame: type) -> str:
-    """Of DataFrames and of what is derived from them."""
-    for name in map(reference, frame.__mro__):
-        if name in _FRAMES:
-            return name
-    raise FileError(f"the model was fitted to a {reference(frame)}, which cannot be saved: fit it to an array")
+def _index_apart(index: Any) -> list[Any]:
+    return [index.to_list(), list(index.names)]
 
 
-def _frame(name: str) -> type:
-    if name not in _FRAMES:
-        raise UnknownNameError(name)
-    return _named(name)
+def _index_together(parts: list[Any]) -> Any:
+    values, names = parts
+    if len(names) > 1:
+        return _named("pandas.MultiIndex").from_tuples(values, names=names)
+    return _named("pandas.Index")(values, name=names[0])
 
 
 def _state_of_generator(generator: np.random.RandomState) -> list[Any]:
@@ -122,12 +120,13 @@ _KINDS = {
         lambda value: [value.isoformat(), value.unit],
         lambda parts: _named("pandas.Timestamp")(parts[0]).as_unit(parts[1]),
     ),
-    "frame": Kind("builtins.type", _frame_name, _frame),
+    "index": Kind("pandas.Index", _index_apart, _index_together),
+    "Kept": Kind("dpgplvm.Kept", lambda kept: None, lambda nothing: Kept()),  # is computed when it is asked for
     "Outcome": Kind("dpgplvm.Outcome", lambda outcome: outcome.value, Outcome),
 }
 _KIND_OF_TYPE = {kind.type: (name, kind) for name, kind in _KINDS.items()}
 # Labels of columns, which come back as a list: that says the same.
-_LISTED = {"pandas.Series", "pandas.Index", "pandas.RangeIndex", "polars.Series"}
+_LISTED = {"pandas.Series", "polars.Series"}
 
 
 def encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
@@ -192,6 +191,8 @@ def _type_of(value: Any) -> str:
         return "numpy.generic"
     if type(value) is np.ndarray and value.dtype.kind in "OT":
         return "numpy.object"
+    if "pandas.Index" in map(reference, type(value).__mro__):
+        return "pandas.Index"
     return reference(type(value))
 
 

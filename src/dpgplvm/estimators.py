@@ -11,9 +11,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dpgplvm import data, files
 from dpgplvm.latent_model import LatentModel
-from dpgplvm.model.hyperprior import Hyperprior
 from dpgplvm.model.kernels import NAMED_KERNELS, Kernel
-from dpgplvm.model.state import Free
+from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Concentration
 
 _KERNELS_TO_CHOOSE_FROM = ("rbf", "linear")
@@ -31,8 +30,8 @@ class BayesianGPLVM(LatentModel):
     kernel : {"rbf", "linear", "rbf+linear"} or Kernel
     noise : {"group", "column"}
         Whether noise belongs to groups, as in the paper, or noise and scale belong to every column.
-    hyperprior : float or Hyperprior
-        Width of the log-Normal prior over hyperparameters: one for all, or one for each role.
+    hyperprior : float, Hyperprior or None
+        Width of the log-Normal prior over hyperparameters: one for all, or one for each role. None is `Hyperprior()`.
     bound : {"grouped", "mixed"}
         "mixed" averages hyperparameters over groups, as the paper does; for comparison.
     optimiser : {"lbfgs", "paper"}
@@ -46,6 +45,11 @@ class BayesianGPLVM(LatentModel):
     jitter : float
         Added to the covariance of the inducing points, as a share of its diagonal.
     random_state : int, RandomState or None
+    warm_start : bool
+        Go on from the last fit, groups included, when fitted again to the same rows and columns.
+    verbose : {0, 1, 2}
+        0 is silent; 1 shows a bar on stderr, with the stage, the bound and how long a stage can take at most where that
+        is known; 2 also leaves a line for every stage and every move that is kept.
 
     Attributes
     ----------
@@ -66,7 +70,12 @@ class BayesianGPLVM(LatentModel):
         What was clustered: how strongly each column listens, as directions of unit length, in the axes in which columns
         listen to as few latents as possible. These are not the axes of `latents_`.
     explained_ : [D]
-        Share of a column's variance that is predicted.
+        Share of a column's variance that is predicted: the variance of its function while the latents vary
+        independently, each as it does over the rows, divided by the variance of the column, or by its own and the
+        noise's where that is more. Never above 1.
+    explained_by_latent_ : [D, Q]
+        The same divided among the latents, in proportion to `relevance_` where that adds up to more than 1: what
+        latents do together counts for each of them by its part. A row adds up to `explained_` at most.
     kernel_ : str
         Name of the kernel, the chosen one for kernel="auto".
     kernel_parameters_ : dict of arrays [K, ...]
@@ -124,7 +133,7 @@ class MRD(LatentModel):
         n_inducing=50,
         kernel="rbf",
         noise="group",
-        hyperprior=Hyperprior(),
+        hyperprior=None,
         bound="grouped",
         optimiser="lbfgs",
         max_iter=1000,
@@ -132,6 +141,8 @@ class MRD(LatentModel):
         standardise=True,
         jitter=1e-6,
         random_state=None,
+        warm_start=False,
+        verbose=0,
     ):
         super().__init__(
             n_latents=n_latents,
@@ -146,6 +157,8 @@ class MRD(LatentModel):
             standardise=standardise,
             jitter=jitter,
             random_state=random_state,
+            warm_start=warm_start,
+            verbose=verbose,
         )
         self.views = views
 
@@ -169,7 +182,8 @@ class DPGPLVM(LatentModel):
     n_starts : int
         Searches from different places, of which the best is kept; more of them, more certainty.
     n_jobs : int or None
-        Processes for the starts, as in scikit-learn: None for one, -1 for all cores. The answer does not depend on it.
+        Processes for the starts, as in scikit-learn: None for one, -1 for all cores. Predictions use as many threads,
+        with None one for each core. No answer depends on it.
     concentration_prior : (float, float)
         Shape and rate of the Gamma prior over the Dirichlet process's concentration.
 
@@ -218,7 +232,7 @@ class DPGPLVM(LatentModel):
         n_jobs=None,
         kernel="auto",
         noise="auto",
-        hyperprior=Hyperprior(),
+        hyperprior=None,
         concentration_prior=(1.0, 1.0),
         bound="grouped",
         optimiser="lbfgs",
@@ -227,6 +241,8 @@ class DPGPLVM(LatentModel):
         standardise=True,
         jitter=1e-6,
         random_state=None,
+        warm_start=False,
+        verbose=0,
     ):
         super().__init__(
             n_latents=n_latents,
@@ -241,13 +257,15 @@ class DPGPLVM(LatentModel):
             standardise=standardise,
             jitter=jitter,
             random_state=random_state,
+            warm_start=warm_start,
+            verbose=verbose,
         )
         self.truncation = truncation
         self.n_starts = n_starts
         self.n_jobs = n_jobs
         self.concentration_prior = concentration_prior
 
-    def _check_combination(self, start: Free | None) -> None:
+    def _check_combination(self, start: Free | State | None) -> None:
         alone = {"start": start is not None, 'bound="mixed"': self.bound == "mixed"}
         alone['optimiser="paper"'] = self.optimiser == "paper"
         for name, given in alone.items():

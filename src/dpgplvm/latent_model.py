@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,18 +12,25 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from dpgplvm import data, files
-from dpgplvm.advice import FitWarning, advise
+from dpgplvm.advice import advise, warn_user
+from dpgplvm.arguments import check_callback, check_start
+from dpgplvm.frames import Layout
 from dpgplvm.inference import fit as fitting
 from dpgplvm.inference.options import Options
+from dpgplvm.inference.progress import OnProgress
 from dpgplvm.model.bound import Model
 from dpgplvm.model.hyperprior import Hyperprior
 from dpgplvm.model.kernels import NAMED_KERNELS, Kernel
-from dpgplvm.model.state import Free
+from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Concentration
+from dpgplvm.notebook import html
 from dpgplvm.numerics import computing
 from dpgplvm.predictions import Predictions
+from dpgplvm.progress import shown
+from dpgplvm.result_frames import ResultFrames, result_frames
 from dpgplvm.results import Results, results
 from dpgplvm.summary import summary
+from dpgplvm.warm_start import check_goes_on
 
 _DEFAULT_LATENTS = 10
 
@@ -37,7 +43,7 @@ class LatentModel(Predictions, BaseEstimator):
         "n_inducing": [Interval(Integral, 1, None, closed="left")],
         "kernel": [StrOptions(set(NAMED_KERNELS)), Kernel],
         "noise": [StrOptions({"group", "column"})],
-        "hyperprior": [Interval(Real, 0, None, closed="neither"), Hyperprior],
+        "hyperprior": [Interval(Real, 0, None, closed="neither"), Hyperprior, None],
         "bound": [StrOptions({"grouped", "mixed"})],
         "optimiser": [StrOptions({"lbfgs", "paper"})],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
@@ -45,6 +51,8 @@ class LatentModel(Predictions, BaseEstimator):
         "standardise": ["boolean"],
         "jitter": [Interval(Real, 0, 1e-2, closed="neither")],
         "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "verbose": [Interval(Integral, 0, 2, closed="both"), "boolean"],
     }
 
     def __init__(
@@ -54,7 +62,7 @@ class LatentModel(Predictions, BaseEstimator):
         n_inducing=50,
         kernel="rbf",
         noise="group",
-        hyperprior=Hyperprior(),
+        hyperprior=None,
         bound="grouped",
         optimiser="lbfgs",
         max_iter=1000,
@@ -62,6 +70,8 @@ class LatentModel(Predictions, BaseEstimator):
         standardise=True,
         jitter=1e-6,
         random_state=None,
+        warm_start=False,
+        verbose=0,
     ):
         self.n_latents = n_latents
         self.n_inducing = n_inducing
@@ -75,9 +85,11 @@ class LatentModel(Predictions, BaseEstimator):
         self.standardise = standardise
         self.jitter = jitter
         self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, Y, y=None, *, start: Free | None = None) -> Self:
+    def fit(self, Y, y=None, *, start: Free | State | None = None, callback: OnProgress | None = None) -> Self:
         """Learn latents, groups and functions from the table Y.
 
         Parameters
@@ -86,8 +98,13 @@ class LatentModel(Predictions, BaseEstimator):
             Rows are samples. Columns must be numbers and must vary; NaN is a gap.
         y : ignored
             For scikit-learn's pipelines.
-        start : Free or None
-            Free parameters to start from, in place of principal components.
+        start : Free, State or None
+            Free parameters to start from, in place of principal components; or the state of a fit, `state_`, to go on
+            from, its groups included.
+        callback : function or None
+            Called after every iteration with where the fit is: a `Progress` with `stage`, `iteration`, `bound`,
+            `n_groups`, `seconds` and `iterations_left`. It ends the fit by returning True; the best state so far is
+            kept.
 
         Returns
         -------
@@ -95,15 +112,16 @@ class LatentModel(Predictions, BaseEstimator):
         """
         before = self.__dict__.copy()
         try:
-            return self._fit(Y, start)
+            return self._fit(Y, start, callback)
         except BaseException:
             # Bad input loses nothing: a model that was fitted before still is.
             self.__dict__ = before
             raise
 
-    def _fit(self, Y: Any, start: Free | None) -> Self:
+    def _fit(self, Y: Any, start: Free | State | None, callback: OnProgress | None) -> Self:
         self._check_combination(start)
-        frame, columns = (type(Y), list(Y.columns)) if data.is_frame(Y) else (None, None)
+        check_callback(callback)
+        layout = Layout.of(Y)
         Y = data.read(self, Y)
         names = data.column_names(Y.shape[1], getattr(self, "feature_names_in_", None))
         data.check_values(Y, names)
@@ -113,16 +131,20 @@ class LatentModel(Predictions, BaseEstimator):
         n_latents = self._checked_n_latents(*Y.shape)
         given, self._group_names = self._given_groups(names)
         n_groups = self._truncation(Y.shape[1]) if given is None else int(given.max()) + 1
-        self._model = self._make_model(given is None, start)
-        if start is not None:
-            data.check_start(start, self._model.kernel, len(Y), Y.shape[1], n_latents, n_groups, noise)
+        goes_on = start is None and self.warm_start and hasattr(self, "state_")
+        start = self.state_ if goes_on else start
+        model = self._make_model(given is None, start)
+        if goes_on:
+            check_goes_on(self, names, seen, model, n_latents, n_groups, noise)
+        elif start is not None:
+            check_start(start, model.kernel, len(Y), Y.shape[1], n_latents, n_groups, noise)
         self._scaling = data.Scaling.of(Y, self.standardise)
-        self._names, self._frame, self._columns, self._seen = names, frame, columns, seen
+        self._names, self._layout, self._seen = names, layout, seen
         self._mixed = self.bound == "mixed"
-        with computing():
+        with computing(), shown(self.verbose, callback) as reporter:
             table = self._scaling.to_model(Y)
             ended = fitting.fit(
-                self._model,
+                model,
                 table,
                 Options(
                     n_latents=n_latents,
@@ -138,6 +160,7 @@ class LatentModel(Predictions, BaseEstimator):
                     n_jobs=getattr(self, "n_jobs", None),
                     kernels=self._kernels(),
                     enrich=self.kernel == "auto",
+                    reporter=reporter,
                 ),
                 np.random.default_rng(data.seed(self.random_state)),
                 start,
@@ -146,15 +169,11 @@ class LatentModel(Predictions, BaseEstimator):
             self._learned_from(Y)
             self._publish(results(self._model, ended, table))
         for advice in advise(self):
-            warnings.warn(advice, FitWarning, stacklevel=4)
+            warn_user(advice)
         return self
 
-    def _check_combination(self, start: Free | None) -> None:
+    def _check_combination(self, start: Free | State | None) -> None:
         """Refuse parameters that do not go together."""
-
-    def fit_transform(self, Y, y=None, **fit_params) -> np.ndarray:
-        """Fit, and return the latent means [N, Q] of the rows."""
-        return self.fit(Y, **fit_params).latents_
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -162,7 +181,12 @@ class LatentModel(Predictions, BaseEstimator):
         return tags
 
     def summary(self) -> str:
-        """A compact table of the groups, the latents they listen to, their noise, and how the fit ended."""
+        """A compact table of the groups, their columns and noise, how the fit ended, and what is explained.
+
+        `explained` is the mean over a group's columns of `explained_`, the share of a column's variance that is
+        predicted; beside it stands what of it comes from each latent (`explained_by_latent_`). Noise is a standard
+        deviation in units of the columns' own.
+        """
         check_is_fitted(self)
         return summary(self)
 
@@ -188,6 +212,23 @@ class LatentModel(Predictions, BaseEstimator):
         check_is_fitted(self)
         files.save(self, path)
 
+    def to_frame(self) -> ResultFrames:
+        """What `summary` says and more, as DataFrames.
+
+        Returns
+        -------
+        ResultFrames
+            `fit`, `groups`, `columns` and `rows`, each a DataFrame such as the model was fitted to; of pandas where it
+            was fitted to an array.
+        """
+        check_is_fitted(self)
+        return result_frames(self)
+
+    def _html_repr(self) -> str:
+        """What notebooks show."""
+        shown = super()._html_repr()
+        return f"{shown}{html(self)}" if hasattr(self, "state_") else shown
+
     def _publish(self, found: Results) -> None:
         # Rows with nothing observed were left out of the fit: they have the prior.
         latents, variance = np.zeros((2, len(self._seen), found.n_latents))
@@ -197,12 +238,13 @@ class LatentModel(Predictions, BaseEstimator):
         for name, value in found._asdict().items():
             setattr(self, f"{name}_", value)
 
-    def _make_model(self, inferred_groups: bool, start: Free | None) -> Model:
-        hyperprior = self.hyperprior
+    def _make_model(self, inferred_groups: bool, start: Free | State | None) -> Model:
+        hyperprior = Hyperprior() if self.hyperprior is None else self.hyperprior
         if not isinstance(hyperprior, Hyperprior):
             hyperprior = Hyperprior(relevance=hyperprior, scale=hyperprior, noise=hyperprior)
         # A start says by its hyperparameters which of several kernels it is for.
-        given = start.log_theta.keys() if isinstance(start, Free) else None
+        free = start.free if isinstance(start, State) else start
+        given = free.log_theta.keys() if isinstance(free, Free) else None
         kernels = self._kernels()
         kernel = next((kernel for kernel in kernels if kernel.parameters.keys() == given), kernels[0])
         try:

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpgplvm import data
 from dpgplvm.arguments import check_count, check_method, read_latents, read_probabilities, read_variances
+from dpgplvm.frames import Layout, filled_like, index_of
 from dpgplvm.inference.distribution import draw_entries, quantiles_of_entries
 from dpgplvm.inference.joint import JointBound
 from dpgplvm.inference.particles import Particles, around, posterior_of_rows
@@ -29,6 +31,16 @@ class Inferred(NamedTuple):
     bound: np.ndarray  # [S] lower bound on the log density of what is observed in each row, in the user's units
 
 
+class Kept:
+    """What was computed when it was first asked for; a copy has to compute it again."""
+
+    def __init__(self) -> None:
+        self.predictor: Predictor | None = None
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
+        return Kept, ()
+
+
 class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Methods of every fitted model. Tables are in the user's units; NaN is a gap."""
 
@@ -40,11 +52,10 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     _model: Model
     _scaling: data.Scaling
     _seen: np.ndarray  # [N] rows in which something was observed
-    _frame: type | None  # of DataFrame, where the table was one
-    _columns: list[Any] | None  # its names for the columns
+    _layout: Layout
     _mixed: bool
     _learned: np.ndarray  # the table, without the rows that were not seen
-    _cached: Predictor | None
+    _kept: Kept
 
     def infer(self, Y) -> Inferred:
         """Latents of rows, new or not, whatever is missing in them.
@@ -75,7 +86,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Parameters
         ----------
-        X : array [S, Q]
+        X : array or DataFrame [S, Q]
             Latents, as in `latents_` or from `transform`.
         variance : array [S, Q] or None
             How uncertain they are; None: not at all.
@@ -87,7 +98,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         mean, or (mean, std), or (mean, cov)
-            Tables [S, D], as DataFrames where the model was fitted to one.
+            Tables [S, D], as DataFrames where the model was fitted to one, with the index of X where it has one.
         """
         check_is_fitted(self)
         if return_std and return_cov:
@@ -97,10 +108,10 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         with computing():
             latents = self._latents(X, variance)
             mean, spread = self._moments(*latents)
-            table = self._table(self._scaling.to_user(mean))
+            table = self._table(self._scaling.to_user(mean), index_of(X))
             if return_cov:
                 return table, self._predictor().covariance(latents[0]) * self._scaling.scale**2
-        return (table, self._table(spread * self._scaling.scale)) if return_std else table
+        return (table, self._table(spread * self._scaling.scale, index_of(X))) if return_std else table
 
     def inverse_transform(self, X):
         """The table [S, D] that the latents X are expected to come with."""
@@ -130,7 +141,8 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         filled, or (filled, std)
-            As Y came (for None, as `predict` would give it); what was observed is as it was, to the bit.
+            As Y came (for None, as the table of the fit came, all columns floats); what was observed is as it was, to
+            the bit.
         """
         check_is_fitted(self)
         given, Y = self._rows(Y)
@@ -226,18 +238,17 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _n_features_out(self) -> int:
         return self.n_latents_
 
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | ({"_cached": None} if hasattr(self, "_cached") else {})
-
     def _learned_from(self, Y: np.ndarray) -> None:
         """Keep the rows of the fit; what predictions need of them is computed when it is first asked for."""
-        self._learned, self._cached = Y, None
+        self._learned, self._kept = Y, Kept()
 
     def _predictor(self) -> Predictor:
-        if self._cached is None:
+        n_jobs = getattr(self, "n_jobs", None)
+        n_threads = None if n_jobs is None else effective_n_jobs(n_jobs)
+        if self._kept.predictor is None:
             table = self._scaling.to_model(self._learned)
-            self._cached = Predictor.of(self._model, self.state_, table, self._mixed)
-        return self._cached
+            self._kept.predictor = Predictor.of(self._model, self.state_, table, self._mixed, n_threads)
+        return self._kept.predictor._replace(n_threads=n_threads)
 
     def _infer(self, Y: np.ndarray) -> Rows:
         return infer_rows(self._predictor(), self._scaling.to_model(Y))
@@ -294,12 +305,12 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """What turns a log density in the model's units into one in the user's, for what is observed in each row."""
         return (~np.isnan(Y)) @ np.log(self._scaling.scale)
 
-    def _table(self, values: np.ndarray) -> Any:
-        """As the table that the model was fitted to: a DataFrame where that was one."""
-        return values if self._frame is None else data.frame_of(self._frame, values, self._columns or [])
+    def _table(self, values: np.ndarray, index: Any = None) -> Any:
+        """As the table that the model was fitted to: a DataFrame where that was one, with an index of its own."""
+        return self._layout.dressed(values, index)
 
     def _as_given(self, given: Any, values: np.ndarray, changed: np.ndarray) -> Any:
         """`values` in the container of `given`, its own order of columns and its own types where nothing `changed`."""
         if given is None:
-            return self._table(values)
-        return data.filled_like(given, values, changed, self._columns)
+            return self._table(values, self._layout.index)
+        return filled_like(given, values, changed, self._layout.columns)

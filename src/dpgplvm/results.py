@@ -44,6 +44,7 @@ class Results(NamedTuple):
     relevance: np.ndarray  # [D, Q]
     linear_relevance: np.ndarray  # [D, Q]
     explained: np.ndarray  # [D]
+    explained_by_latent: np.ndarray  # [D, Q]
     kernel: str  # its name
     kernel_parameters: dict[str, np.ndarray]  # each [K, ...]
     noise_precision: np.ndarray  # [K] or [D]
@@ -69,7 +70,9 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     marginals = marginals_of(model, free.latents)
     phi = np.asarray(state.phi)
     total, linear, predicted = map(np.asarray, _relevance(model, state, weights_of(model, state, Y)))
-    explained = np.minimum(predicted / np.maximum(np.nanvar(Y, axis=0), 1e-300), 1.0)
+    explained = _explained(state, predicted, Y)
+    # What latents do together counts for each of them: divided up, so that their shares add up to the whole.
+    by_latent = explained[:, None] * total / np.maximum(total.sum(axis=1, keepdims=True), 1.0)
     used = _latents_by_relevance(total * explained[:, None])
     seen = _groups_by_size(phi) if model.inferred_groups else np.arange(phi.shape[1])
     position = np.empty(phi.shape[1], dtype=int)
@@ -95,6 +98,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
         relevance=total[:, used],
         linear_relevance=linear[:, used],
         explained=explained,
+        explained_by_latent=by_latent[:, used],
         kernel=next((name for name, kernel in NAMED_KERNELS.items() if kernel == model.kernel), repr(model.kernel)),
         kernel_parameters={
             name: np.exp(np.asarray(free.log_theta[name]))[np.ix_(seen, used) if parameter.per_latent else seen]
@@ -119,6 +123,14 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
 @partial(jax.jit, static_argnames="model")
 def _relevance(model: Model, state: State, weights: Array) -> Relevance:
     return relevance(model, state, weights)
+
+
+def _explained(state: State, predicted: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """[D] the predicted variance as a share of the column's variance, or of itself and the noise where that is more: it
+    leaves room for the noise, and never exceeds one."""
+    noise = np.exp(-np.asarray(state.free.log_noise_precision))
+    noise = noise if state.free.of_columns else np.asarray(state.phi) @ noise
+    return predicted / np.maximum(np.nanvar(Y, axis=0), predicted + noise)
 
 
 def _latents_by_relevance(heard: np.ndarray) -> np.ndarray:

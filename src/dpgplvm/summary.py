@@ -2,50 +2,89 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from dpgplvm.inference.starts import agreement
 
-_LISTENS_FROM = 0.05
+# A group listens to latents with this share of what is explained of it, if that is anything to speak of.
+_LISTENS_FROM, _NEXT_TO_NOTHING = 0.05, 0.005
 _MOST_COLUMNS_SHOWN = 6
 # Shares of variance below which a column is called noise.
 ALL_NOISE = 0.05
 
 
+class Group(NamedTuple):
+    """What there is to read about a group of columns."""
+
+    name: str
+    members: np.ndarray  # columns, by number
+    noise: float  # root mean square of the columns' noise, in the units of the model: standard deviations of a column
+    explained: float  # mean share of its columns' variances
+    by_latent: np.ndarray  # [Q] of which each latent has this
+
+
+def groups_of(model: Any) -> list[Group]:
+    """The groups in their order."""
+    noise = noise_of_columns(model)
+    found = []
+    for k in range(model.n_groups_):
+        own = np.flatnonzero(model.groups_ == k)
+        found.append(
+            Group(
+                name=str(k) if model._group_names is None else model._group_names[k],
+                members=own,
+                noise=float(np.sqrt(np.mean(noise[own] ** 2))),
+                explained=float(model.explained_[own].mean()),
+                by_latent=model.explained_by_latent_[own].mean(axis=0),
+            )
+        )
+    return found
+
+
+def noise_of_columns(model: Any) -> np.ndarray:
+    """[D] standard deviations, in the units of the model."""
+    precision = model.noise_precision_
+    return 1.0 / np.sqrt(precision if whose_noise(model) == "column" else precision[model.groups_])
+
+
+def whose_noise(model: Any) -> str:
+    """Group or column."""
+    return "group" if model.column_scale_ is None else "column"
+
+
 def summary(model: Any) -> str:
-    """Groups with their columns, the latents each listens to, noise, bound and outcome."""
+    """Groups with their columns, noise, what is explained and by which latents, bound and outcome."""
+    lines = [*headlines(model), "", f"{'group':>12} {'columns':>8} {'noise':>7} {'explained':>10}  by latent"]
+    for group in groups_of(model):
+        least = max(_LISTENS_FROM * group.explained, _NEXT_TO_NOTHING)
+        heard = [q for q in np.argsort(-group.by_latent) if group.by_latent[q] >= least]
+        told = ", ".join(f"{q} ({group.by_latent[q]:.0%})" for q in heard) or "none: all noise"
+        name, size = short(group.name, 12), len(group.members)
+        lines.append(f"{name:>12} {size:>8} {group.noise:>7.3f} {group.explained:>10.0%}  {told}")
+        lines.append(f"{'':>40}  {listed_columns(model, group.members)}")
+    return "\n".join([*lines, "", *remarks(model)])
+
+
+def headlines(model: Any) -> list[str]:
+    """Sizes, bound and outcome."""
     n_rows, n_latents = model.latents_.shape
-    lines = [
+    return [
         f"{type(model).__name__}: {n_rows} rows, {len(model.groups_)} columns, {_counted(n_latents, 'latent')}, "
-        f"{_counted(model.n_groups_, 'group')}; kernel {model.kernel_}, noise of {_whose(model)}s",
+        f"{_counted(model.n_groups_, 'group')}; kernel {model.kernel_}, noise of {whose_noise(model)}s",
         f"bound {model.elbo_:.1f} nats after {model.n_iter_} iterations: {model.outcome_.value}. "
         f"{model.outcome_.sentence}",
-        "",
-        f"{'group':>12} {'columns':>8} {'noise':>7}  latents (share of predicted variance)",
     ]
-    for k in range(model.n_groups_):
-        members = np.flatnonzero(model.groups_ == k)
-        name = str(k) if model._group_names is None else _short(model._group_names[k], 12)
-        own = members if _whose(model) == "column" else k
-        noise = np.sqrt(np.mean(1.0 / model.noise_precision_[own]))
-        listens = model.relevance_[members].mean(axis=0)
-        heard = [q for q in np.argsort(-listens) if listens[q] >= _LISTENS_FROM]
-        told = ", ".join(f"{q} ({listens[q]:.0%})" for q in heard) or "none: all noise"
-        lines.append(f"{name:>12} {len(members):>8} {noise:>7.3f}  {told}")
-        lines.append(f"{'':>12} {'':>8} {'':>7}  {_listed(model, members)}")
-    lines += ["", *_remarks(model)]
-    return "\n".join(lines)
 
 
-def _remarks(model: Any) -> list[str]:
+def remarks(model: Any) -> list[str]:
     """What the table does not say: profiles beside groups, columns of noise, and how far starts agree."""
     found = [_relation(model.groups_, model.profiles_)]
     noise = np.flatnonzero(model.explained_ < ALL_NOISE)
     if len(noise):
-        found.append(f"Hardly predicted at all, whatever their group: {_listed(model, noise)}.")
+        found.append(f"Hardly predicted at all, whatever their group: {listed_columns(model, noise)}.")
     if len(model.starts_) > 1:
         found.append(
             f"{len(model.starts_)} starts: corrected bounds from {min(s.corrected for s in model.starts_):.1f} to "
@@ -53,6 +92,19 @@ def _remarks(model: Any) -> list[str]:
             f"{agreement(model.starts_):.2f}."
         )
     return found
+
+
+def listed_columns(model: Any, columns: np.ndarray) -> str:
+    """The first few names."""
+    shown = ", ".join(short(model._names[d], 16) for d in columns[:_MOST_COLUMNS_SHOWN])
+    return shown if len(columns) <= _MOST_COLUMNS_SHOWN else f"{shown}, ... ({len(columns)})"
+
+
+def short(name: str, most: int) -> str:
+    """One line, printable, at most so many characters: the beginning and the end."""
+    name = "".join(c if c.isprintable() else " " for c in name)
+    half = (most - 1) // 2
+    return name if len(name) <= most else f"{name[:half]}\u2026{name[-half:]}"
 
 
 def _relation(groups: np.ndarray, profiles: np.ndarray) -> str:
@@ -72,21 +124,5 @@ def _relation(groups: np.ndarray, profiles: np.ndarray) -> str:
     )
 
 
-def _whose(model: Any) -> str:
-    return "group" if model.column_scale_ is None else "column"
-
-
 def _counted(n: int, word: str) -> str:
     return f"{n} {word}{'s' * (n != 1)}"
-
-
-def _listed(model: Any, columns: np.ndarray) -> str:
-    shown = ", ".join(_short(model._names[d], 16) for d in columns[:_MOST_COLUMNS_SHOWN])
-    return shown if len(columns) <= _MOST_COLUMNS_SHOWN else f"{shown}, ... ({len(columns)})"
-
-
-def _short(name: str, most: int) -> str:
-    """One line, printable, at most so many characters: the beginning and the end."""
-    name = "".join(c if c.isprintable() else " " for c in name)
-    half = (most - 1) // 2
-    return name if len(name) <= most else f"{name[:half]}\u2026{name[-half:]}"

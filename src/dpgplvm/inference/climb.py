@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +31,8 @@ class Climb(NamedTuple):
 # The largest values of variables, by their names.
 Ceiling = Mapping[str, Any]
 NO_CEILING: Ceiling = {}
+
+_log = logging.getLogger("dpgplvm.climb")
 
 # Called with the iteration's number and the bound; True ends the climb there.
 Callback = Callable[[int, float], bool | None]
@@ -175,6 +178,7 @@ def _stretch(objective: Climbable, pack: _Packing, at: np.ndarray, slope: np.nda
 
 def _ended(best: Evaluation, outcome: Outcome, history: list[float]) -> Climb:
     state, terms = jax.tree.map(np.asarray, (best.state, best.terms))
+    _log.debug("%s after %d iterations, bound %.3f", outcome, len(history) - 1, best.value)
     return Climb(state, terms, best.value, outcome, len(history) - 1, history)
 
 

@@ -18,6 +18,7 @@ from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.occam import OCCUPIED, corrected_bound
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
+from dpgplvm.inference.progress import SILENT, Reporter
 from dpgplvm.inference.start import START_NOISE_SHARE
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import Linear
@@ -90,6 +91,7 @@ class Problem(NamedTuple):
     model: Model
     Y: np.ndarray
     ceiling: Ceiling = NO_CEILING
+    reporter: Reporter = SILENT
 
     @property
     def is_linear(self) -> bool:
@@ -146,7 +148,8 @@ class Problem(NamedTuple):
         watch: _Watch | None = None,
         hold: Collection[str] = (),
     ) -> Climb:
-        ended = climb(objective, start, max_iter, tol, hold, ceiling=self.ceiling, callback=watch)
+        callback = self.reporter.of_climb(objective.n_in_play or start.n_groups, watch)
+        ended = climb(objective, start, max_iter, tol, hold, ceiling=self.ceiling, callback=callback)
         if ended.outcome is Outcome.INTERRUPTED:
             raise Interrupted(self, ended)
         return ended

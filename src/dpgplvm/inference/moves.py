@@ -20,6 +20,7 @@ from dpgplvm.inference.compiled import marginals_of
 from dpgplvm.inference.grouping import Grouping, Problem, start_from_labels
 from dpgplvm.inference.occam import used_latents
 from dpgplvm.inference.profiles import canonical, column_profiles, trees
+from dpgplvm.inference.progress import Reporter
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError
@@ -77,18 +78,31 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
             n_free = _FREE_AFTER_SMOOTHING if proposal.kind == "smooth" else _FREE
             found = problem.try_to_beat(best, start, labels, _HELD, n_free, _TOLERANCE)
             if found is None:
-                log.append(Move(proposal.kind, best.n_groups, int(labels.max()) + 1, best.corrected, None, False))
+                move = Move(proposal.kind, best.n_groups, int(labels.max()) + 1, best.corrected, None, False)
+                note(move, log, problem.reporter)
                 continue
             # Columns that go back to where they were have answered the question, whatever their latents gained by it.
             back = proposal.start is None and np.array_equal(canonical(found.labels), canonical(best.labels))
             if not back and 0.0 < best.corrected - found.corrected < _WORTH_ANOTHER_CLIMB:
                 found = _at_rest(problem, found)
             helped = found.corrected > best.corrected + (_GAIN_OF_LATENTS if back else _LEAST_GAIN)
-            log.append(Move(proposal.kind, best.n_groups, found.n_groups, best.corrected, found.corrected, helped))
+            move = Move(proposal.kind, best.n_groups, found.n_groups, best.corrected, found.corrected, helped)
+            note(move, log, problem.reporter)
             if helped:
                 best = found
                 yield best
                 break
+
+
+def note(move: Move, log: list[Move], reporter: Reporter) -> None:
+    """Keep a move in the log and tell of it."""
+    log.append(move)
+    after = "given up" if move.corrected_after is None else f"{move.corrected_after:.1f}"
+    reporter.moved(
+        f"{move.kind}: {move.groups_before} to {move.groups_after} groups, "
+        f"corrected bound {move.corrected_before:.1f} to {after}",
+        move.accepted,
+    )
 
 
 def _at_rest(problem: Problem, grouping: Grouping) -> Grouping:

@@ -74,14 +74,14 @@ class Objective:
         self._held = assignments is not None
         self._phi = None if assignments is None else np.asarray(assignments, dtype=float)
         self._sticks: dp.Sticks | None = None
-        self._n_in_play = n_in_play
+        self.n_in_play = n_in_play
         self._threads = Threads(n_threads)
 
     def evaluate(self, free: Free) -> Evaluation:
         """Bound and gradient; raises NumericalError where no jitter makes the covariances positive definite."""
         with double_precision():
             (n_rows, n_columns), n_groups = self.table.values.shape, free.n_groups
-            n_in_play = n_groups if self._n_in_play is None else self._n_in_play
+            n_in_play = n_groups if self.n_in_play is None else self.n_in_play
             marginals = marginals_of(self.model, free.latents)
             # NumPy arrays go into compiled functions as they are; jnp.asarray would take longer than the copy.
             host = jax.tree.map(np.asarray, free)

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from dpgplvm.inference.progress import SILENT, Reporter
 from dpgplvm.model.kernels import Kernel
 
 
@@ -25,6 +26,7 @@ class Options(NamedTuple):
     n_jobs: int | None = None
     kernels: tuple[Kernel, ...] = ()  # to choose from; empty: the model's own
     enrich: bool = False  # whether the sum of the two that there are may take the place of the one that was chosen
+    reporter: Reporter = SILENT
 
     @property
     def sizes(self) -> tuple[int, int, int]:

@@ -21,7 +21,7 @@ class Outcome(StrEnum):
 _SENTENCES = {
     Outcome.CONVERGED: "The bound stopped rising.",
     Outcome.BUDGET_SPENT: "The bound was still rising when the iterations were spent: raise max_iter for a better fit.",
-    Outcome.INTERRUPTED: "The fit was interrupted; this is the best state it had reached.",
+    Outcome.INTERRUPTED: "The fit was ended early, by Ctrl-C or by its callback; this is the best state it reached.",
     Outcome.NUMERICAL_TROUBLE: (
         "The bound could not be evaluated any further; this is the best state that was reached. "
         "Fewer inducing points (n_inducing) or a larger jitter help."

@@ -53,6 +53,19 @@ def start(
     }
 
 
+def variables_of(state: State) -> dict[str, object]:
+    """The same variables where a fit has left them."""
+    log = jnp.log
+    return {
+        "free": state.free,
+        "logits": log(state.phi + 1e-300),
+        "log_a": log(state.sticks.a),
+        "log_b": log(state.sticks.b),
+        "log_shape": log(state.sticks.shape),
+        "log_rate": log(state.sticks.rate),
+    }
+
+
 def ascend(
     model: Model,
     Y: np.ndarray,

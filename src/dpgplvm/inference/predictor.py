@@ -81,9 +81,10 @@ class Predictor(NamedTuple):
     noise_precision: np.ndarray  # [T, K]
     functions: list[Functions]  # of every group's columns
     training: Marginals
+    n_threads: int | None = None  # None: one for each core
 
     @classmethod
-    def of(cls, model: Model, state: State, Y: np.ndarray, mixed: bool) -> Predictor:
+    def of(cls, model: Model, state: State, Y: np.ndarray, mixed: bool, n_threads: int | None = None) -> Predictor:
         """The functions that `state` has learned from the scaled table Y."""
         phi, free = np.asarray(state.phi), jax.tree.map(np.asarray, state.free)
         if mixed:  # every column has hyperparameters of its own
@@ -109,10 +110,10 @@ class Predictor(NamedTuple):
                 )
             return jax.tree.map(np.asarray, found)
 
-        found = Threads().map(of_group, range(free.n_groups))
+        found = Threads(n_threads).map(of_group, range(free.n_groups))
         noise = np.exp(free.log_noise_precision)
         noise = noise[groups.members] if free.of_columns else np.repeat(noise[:, None], groups.members.shape[1], axis=1)
-        return cls(model, theta, free.inducing, groups, noise, found, training)
+        return cls(model, theta, free.inducing, groups, noise, found, training, n_threads)
 
     def mixtures(self, mean: np.ndarray, variance: np.ndarray) -> list[tuple[slice, Mixture]]:
         """The prediction for rows with these latents, in runs of rows."""
@@ -122,7 +123,7 @@ class Predictor(NamedTuple):
             latents = Marginals(padded(mean[rows], size), padded(variance[rows], size))  # type: ignore[arg-type]
             return rows, self._mixture(_moments, latents, rows.stop - rows.start)
 
-        return Threads().map(of_rows, chunks(len(mean), _SIZES[-1]))
+        return Threads(self.n_threads).map(of_rows, chunks(len(mean), _SIZES[-1]))
 
     def at_points(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of every entry [S, D], noise included, where latents are certain."""
@@ -131,7 +132,7 @@ class Predictor(NamedTuple):
             points = padded(X[rows], size_for(rows.stop - rows.start, _SIZES))
             return self._mixture(_moments_at_points, points, rows.stop - rows.start).moments()
 
-        parts = Threads().map(of_rows, chunks(len(X), _SIZES[-1]))
+        parts = Threads(self.n_threads).map(of_rows, chunks(len(X), _SIZES[-1]))
         means, variances = zip(*parts, strict=True)
         return np.concatenate(means), np.concatenate(variances)
 
@@ -149,7 +150,7 @@ class Predictor(NamedTuple):
             )
             return np.array([self.groups.add_up(along[:, :n_rows]) for along in found.swapaxes(0, 1)])
 
-        return np.concatenate(Threads().map(of_rows, chunks(len(X), _SIZES[-1])), axis=1)
+        return np.concatenate(Threads(self.n_threads).map(of_rows, chunks(len(X), _SIZES[-1])), axis=1)
 
     def _mixture(self, moments: Callable[..., Any], latents: Any, n_rows: int) -> Mixture:
         found = [

@@ -6,8 +6,8 @@ are hard after one step, and stay in one group. What finds it is a good place to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster
@@ -22,11 +22,11 @@ from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical, trees
 from dpgplvm.inference.start import from_principal_components
-from dpgplvm.model.state import Free
+from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError
 
 _CLUSTER_COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
-_MOST_MOVES = 60
+MOST_MOVES = 60
 # Iterations of the first stage, of one group with noise of columns, and of a candidate held in its groups and then not.
 _NOISE_HELD, _NOISE_FREE, _ONE_GROUP, _HELD, _FREE, _LOOSE = 60, 100, 60, 40, 25, 1e-7
 # What every column has for itself, where columns have noise and scale of their own.
@@ -78,17 +78,21 @@ def _stages(
         slopes = problem.slopes(single.state)
         R = sparse_axes(slopes.moments, rng)
         turned = rotate(problem.model, single.state.free, R)
+        problem.reporter.enter("clusters of columns")
         for candidate in _candidates(problem, best, turned, slopes.along(R), rng):
             best = candidate
             yield best
-        for better in improve(problem, best, _MOST_MOVES, moves):
+        problem.reporter.enter("moves")
+        for better in improve(problem, best, MOST_MOVES, moves):
             best = better
             yield best
-    moves_spent = len(moves) >= _MOST_MOVES
+    moves_spent = len(moves) >= MOST_MOVES
     if options.enrich and problem.is_linear:
+        problem.reporter.enter("richer kernel")
         best = enrich(problem, best, options.n_inducing, rng, moves)
         yield best
         problem = problem._replace(model=best.model)
+    problem.reporter.enter("last climb", options.max_iter)
     yield _to_the_end(problem, best, options, moves_spent)
 
 
@@ -96,6 +100,7 @@ def with_own_noise(problem: Problem, single: Climb, options: Options) -> Groupin
     """The first stage's fit, with noise of columns set free where that is what they are to have."""
     if options.noise == "group":
         return problem.judge(single)
+    problem.reporter.enter("one group, noise of columns")
     try:
         return problem.fit(single.state.free, np.zeros(problem.Y.shape[1], dtype=int), 0, _ONE_GROUP, _LOOSE)
     except NumericalError:
@@ -128,14 +133,29 @@ def one_group(
     free = from_principal_components(problem.model, problem.Y, *options.sizes, rng, options.noise, scattered)
     objective = Objective(problem.model, problem.Y, n_in_play=1)
     tie = OF_COLUMNS if options.noise == "column" else ()
-    limits: dict[str, Any] = {"tie": tie, "ceiling": problem.ceiling, "callback": callback}
-    warm = climb(objective, free, _NOISE_HELD, _LOOSE, hold={"log_noise_precision"}, **limits)
+    problem.reporter.enter("one group")
+
+    def climbed(free: Free, max_iter: int, hold: Collection[str] = ()) -> Climb:
+        watched = problem.reporter.of_climb(1, callback)
+        return climb(objective, free, max_iter, _LOOSE, hold, tie, problem.ceiling, watched)
+
+    warm = climbed(free, _NOISE_HELD, {"log_noise_precision"})
     if warm.outcome is Outcome.INTERRUPTED:
         return warm
     try:
-        return climb(objective, warm.state.free, _NOISE_FREE, _LOOSE, **limits)
+        return climbed(warm.state.free, _NOISE_FREE)
     except KeyboardInterrupt:  # before it had gone anywhere
         return warm._replace(outcome=Outcome.INTERRUPTED)
+
+
+def go_on(problem: Problem, options: Options, state: State) -> Grouping:
+    """Climb on from a grouping that was found before."""
+    problem.reporter.enter("last climb", options.max_iter)
+    try:
+        labels = np.asarray(state.phi).argmax(axis=1)
+        return problem.fit(state.free, labels, 0, options.max_iter, options.tol)
+    except Interrupted as stopped:
+        return problem.judge(stopped.reached).ended(Outcome.INTERRUPTED)
 
 
 def _candidates(

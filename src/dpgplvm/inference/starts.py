@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import combinations
@@ -51,13 +52,17 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
     """
     contenders = choose_kernels(model, Y, options, rng.spawn(1)[0])
     plain, *scattered = rng.spawn(options.n_starts)
-    found, interrupted = _run([_Job(problem, plain, single) for problem, single in contenders], options)
+    names = [f"start {i + 1} of {options.n_starts}" if scattered else "" for i in range(options.n_starts)]
+    seeds = [plain, *plain.spawn(len(contenders) - 1)]
+    jobs = [_Job(names[0], problem, seed, single) for (problem, single), seed in zip(contenders, seeds, strict=True)]
+    found, interrupted = _run(jobs, options)
     found = [max(found, key=lambda one: one.best.corrected)]
     if scattered and not interrupted:
         # The kernel with which its groups were found, not a richer one that it may have in the end.
         problem = contenders[0][0]._replace(model=found[0].one_group.model)
-        others, interrupted = _run([_Job(problem, seed) for seed in scattered], options)
-        found += others
+        others = zip(names[1:], scattered, strict=True)
+        from_others, interrupted = _run([_Job(name, problem, seed) for name, seed in others], options)
+        found += from_others
     # Starts that were cut off say little about how far starts agree.
     compared = [one for one in found if one.best.climb.outcome is not Outcome.INTERRUPTED] or found
     together = np.mean([one.best.climb.state.phi @ one.best.climb.state.phi.T for one in compared], axis=0)
@@ -70,6 +75,7 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
 class _Job(NamedTuple):
     """One search."""
 
+    name: str
     problem: Problem
     rng: np.random.Generator
     single: Climb | None = None  # None: from scattered latents
@@ -94,6 +100,8 @@ def _run(jobs: list[_Job], options: Options) -> tuple[list[Found], bool]:
 def _one_after_the_other(jobs: list[_Job], options: Options) -> tuple[list[Found | NumericalError], bool]:
     ended: list[Found | NumericalError] = []
     for job in jobs:
+        if job.name:
+            options.reporter.part(job.name)
         try:
             ended.append(job.run(options))
         except KeyboardInterrupt:
@@ -108,11 +116,21 @@ def _in_processes(jobs: list[_Job], options: Options) -> tuple[list[Found | Nume
     """The same, side by side."""
     ended: dict[int, Found | NumericalError] = {}
     workers = Parallel(options.n_jobs, return_as="generator_unordered")
+    results = workers(delayed(_in_a_worker)(number, job, options) for number, job in enumerate(jobs))
     interrupted = False
     try:
-        ended.update(workers(delayed(_in_a_worker)(number, job, options) for number, job in enumerate(jobs)))
+        for number, one in results:
+            ended[number] = one
+            if isinstance(one, Found):
+                grouping = one.best
+                if options.reporter.ended(jobs[number].name, grouping.climb.value, grouping.n_groups):
+                    raise KeyboardInterrupt
     except KeyboardInterrupt:
         interrupted = True
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # joblib warns of what it need not finish
+            results.close()
     found = [one for _, one in sorted(ended.items())]
     if interrupted and not any(isinstance(one, Found) for one in found) and jobs[0].single is not None:
         # What there was before the workers began.
@@ -137,7 +155,10 @@ def choose_kernels(
     enriched. After Ctrl-C there is one, the first that got anywhere.
     """
     ceiling = finest_precision(Y, options.noise)
-    problems = [Problem(replace(model, kernel=kernel), Y, ceiling) for kernel in options.kernels or (model.kernel,)]
+    problems = [
+        Problem(replace(model, kernel=kernel), Y, ceiling, options.reporter)
+        for kernel in options.kernels or (model.kernel,)
+    ]
     singles = _side_by_side(problems, options, rng.spawn(len(problems)))
     pairs = zip(problems, singles, strict=True)
     reached = [(problem, single) for problem, single in pairs if isinstance(single, Climb)]

@@ -1,0 +1,27 @@
+"""Words for errors: each is one sentence that names what came, what was wanted, and what to do."""
+
+from __future__ import annotations
+
+import re
+
+
+def plural(items: list[str], word: str) -> str:
+    """The word for one item, or their number and its plural."""
+    return word if len(items) == 1 else f"{len(items)} {word}s"
+
+
+def them(items: list[str]) -> str:
+    """What stands for the items in the rest of a sentence."""
+    return "it" if len(items) == 1 else "them"
+
+
+def listed(items: list[str], at_most: int = 5) -> str:
+    """The first few items."""
+    shown = ", ".join(repr(item) for item in items[:at_most])
+    return shown if len(items) <= at_most else f"{shown}, ..."
+
+
+def what_is_wrong(error: Exception) -> str:
+    """What scikit-learn says of an array, on one line and without the array."""
+    said = re.sub(r":?\s*array=.*\.\s+Reshape", ". Reshape", str(error), flags=re.DOTALL)
+    return " ".join(said.split("\n[[")[0].split())
