@@ -108,8 +108,9 @@ def _in_processes(
                     raise KeyboardInterrupt
     except KeyboardInterrupt:
         interrupted = True
+    finally:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # joblib warns that there were others
+            warnings.simplefilter("ignore")  # joblib warns of what it need not finish
             results.close()
     found = [one for _, one in sorted(ended.items()) if isinstance(one, Found)]
     if interrupted and not found:
