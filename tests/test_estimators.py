@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -242,8 +243,14 @@ def test_a_warning_points_at_the_line_of_the_user(table, fit):
     assert {warning.filename for warning in caught if issubclass(warning.category, FitWarning)} == {__file__}
 
 
-def test_a_spent_budget_is_an_outcome_and_a_warning(gplvm):
-    assert gplvm.outcome_ is Outcome.BUDGET_SPENT
+def test_a_warning_that_is_an_error_leaves_the_model_fitted(gplvm, table):
+    model = clone(gplvm)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(FitWarning, match="still rising"):
+            model.fit(table)
+    assert model.outcome_ is Outcome.BUDGET_SPENT
+    assert model.elbo_ == gplvm.elbo_
 
 
 def test_threads_of_predictions_are_as_many_as_there_are_jobs(monkeypatch, table):

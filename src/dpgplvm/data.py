@@ -70,7 +70,7 @@ def _as_in_training(estimator: Any, Y: Any) -> Any:
         return Y
     if names is None:  # fitted to an array: columns have positions only
         refuse_text_columns(Y)
-        return check_array(Y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
+        return check_array(Y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0, ensure_min_features=0)
     given, wanted = set(frame.columns), set(names)
     missing = [str(name) for name in names if name not in given]
     unknown = [str(name) for name in frame.columns if name not in wanted]

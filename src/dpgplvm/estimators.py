@@ -55,7 +55,8 @@ class BayesianGPLVM(LatentModel):
     ----------
     latents_, latent_variance_ : [N, Q]
         Posterior mean and variance of every row's latent coordinates. Latents come sorted by relevance, and those that
-        nothing depends on are left out: Q is `n_latents_`, at most `n_latents`.
+        nothing depends on are left out: Q is `n_latents_`, at most `n_latents`. `transform` infers them afresh, row by
+        row, and finds the same where a fit has converged.
     relevance_, linear_relevance_ : [D, Q]
         Share of a column's predicted variance that varies with each latent, and what of it is linear.
     groups_ : [D]

@@ -46,9 +46,9 @@ def read_frame(table: Any, name: str = "Y") -> nw.DataFrame[Any] | None:
         raise ValueError(f"{name} has columns with the same name ({twice}): rename them") from None
 
 
-def index_of(table: Any) -> Any:
+def index_of(table: Any, name: str) -> Any:
     """The index of a DataFrame of pandas, otherwise None."""
-    frame = read_frame(table)
+    frame = read_frame(table, name)
     return None if frame is None else nw.maybe_get_index(frame)
 
 

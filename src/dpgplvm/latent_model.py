@@ -104,7 +104,7 @@ class LatentModel(Predictions, BaseEstimator):
         callback : function or None
             Called after every iteration with where the fit is: a `Progress` with `stage`, `iteration`, `bound`,
             `n_groups`, `seconds` and `iterations_left`. It ends the fit by returning True; the best state so far is
-            kept.
+            kept. Starts that run in other processes (n_jobs) are reported when they have ended.
 
         Returns
         -------
@@ -112,13 +112,16 @@ class LatentModel(Predictions, BaseEstimator):
         """
         before = self.__dict__.copy()
         try:
-            return self._fit(Y, start, callback)
+            self._fit(Y, start, callback)
         except BaseException:
             # Bad input loses nothing: a model that was fitted before still is.
             self.__dict__ = before
             raise
+        for advice in advise(self):
+            warn_user(advice)
+        return self
 
-    def _fit(self, Y: Any, start: Free | State | None, callback: OnProgress | None) -> Self:
+    def _fit(self, Y: Any, start: Free | State | None, callback: OnProgress | None) -> None:
         self._check_combination(start)
         check_callback(callback)
         layout = Layout.of(Y)
@@ -168,9 +171,6 @@ class LatentModel(Predictions, BaseEstimator):
             self._model = ended.model
             self._learned_from(Y)
             self._publish(results(self._model, ended, table))
-        for advice in advise(self):
-            warn_user(advice)
-        return self
 
     def _check_combination(self, start: Free | State | None) -> None:
         """Refuse parameters that do not go together."""
@@ -226,8 +226,8 @@ class LatentModel(Predictions, BaseEstimator):
 
     def _html_repr(self) -> str:
         """What notebooks show."""
-        shown = super()._html_repr()
-        return f"{shown}{html(self)}" if hasattr(self, "state_") else shown
+        parameters = super()._html_repr()
+        return f"{parameters}{html(self)}" if hasattr(self, "state_") else parameters
 
     def _publish(self, found: Results) -> None:
         # Rows with nothing observed were left out of the fit: they have the prior.

@@ -108,10 +108,10 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         with computing():
             latents = self._latents(X, variance)
             mean, spread = self._moments(*latents)
-            table = self._table(self._scaling.to_user(mean), index_of(X))
+            table = self._table(self._scaling.to_user(mean), index_of(X, "X"))
             if return_cov:
                 return table, self._predictor().covariance(latents[0]) * self._scaling.scale**2
-        return (table, self._table(spread * self._scaling.scale, index_of(X))) if return_std else table
+        return (table, self._table(spread * self._scaling.scale, index_of(X, "X"))) if return_std else table
 
     def inverse_transform(self, X):
         """The table [S, D] that the latents X are expected to come with."""

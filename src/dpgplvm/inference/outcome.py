@@ -20,7 +20,7 @@ class Outcome(StrEnum):
 
 _SENTENCES = {
     Outcome.CONVERGED: "The bound stopped rising.",
-    Outcome.BUDGET_SPENT: "The bound was still rising when the iterations were spent: raise max_iter for a better fit.",
+    Outcome.BUDGET_SPENT: "There was more to gain: raise max_iter, or n_starts where there were moves left to try.",
     Outcome.INTERRUPTED: "The fit was ended early, by Ctrl-C or by its callback; this is the best state it reached.",
     Outcome.NUMERICAL_TROUBLE: (
         "The bound could not be evaluated any further; this is the best state that was reached. "

@@ -18,14 +18,30 @@ _of_fit, _of_search = logging.getLogger("dpgplvm.fit"), logging.getLogger("dpgpl
 
 
 class Progress(NamedTuple):
-    """Where a fit is."""
+    """Where a fit is, for its callback.
+
+    Attributes
+    ----------
+    stage : str
+        What is being done, in words.
+    iteration : int
+        Of the whole fit, from 1.
+    bound : float
+        Here and now: a move that is being tried begins below the best so far.
+    n_groups : int
+        Groups that columns may be in, here and now.
+    seconds : float
+        Since the fit began.
+    iterations_left : int or None
+        Of this stage, at most; None where nobody knows.
+    """
 
     stage: str
-    iteration: int  # of the whole fit
-    bound: float  # here and now: a move that is being tried begins below the best so far
+    iteration: int
+    bound: float
     n_groups: int
-    seconds: float  # since the fit began
-    iterations_left: int | None = None  # of this stage, at most; None where nobody knows
+    seconds: float
+    iterations_left: int | None = None
 
 
 # What listeners are: of iterations, who may end the fit by returning True, and of lines of text.
