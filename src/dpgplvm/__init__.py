@@ -1,18 +1,19 @@
 """DP-GP-LVM: learn which columns of a table share which hidden causes."""
 
-from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM
+from dpgplvm.encoding import FileError
+from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM, load
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.model.hyperprior import Hyperprior
 from dpgplvm.model.kernels import RBF, Kernel, Linear, Parameter, RBFLinear
 from dpgplvm.numerics import NumericalError
-
-__version__ = "0.1.0"
+from dpgplvm.version import __version__
 
 __all__ = [
     "DPGPLVM",
     "MRD",
     "RBF",
     "BayesianGPLVM",
+    "FileError",
     "Hyperprior",
     "Kernel",
     "Linear",
@@ -20,4 +21,6 @@ __all__ = [
     "Outcome",
     "Parameter",
     "RBFLinear",
+    "__version__",
+    "load",
 ]

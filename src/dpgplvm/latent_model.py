@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from dpgplvm import data
+from dpgplvm import data, files
 from dpgplvm.advice import FitWarning, advise
 from dpgplvm.inference import fit as fitting
 from dpgplvm.inference.options import Options
@@ -163,6 +164,27 @@ class LatentModel(Predictions, BaseEstimator):
         """A compact table of the groups, the latents they listen to, their noise, and how the fit ended."""
         check_is_fitted(self)
         return summary(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, which `dpgplvm.load` reads: numbers and text, no pickle.
+
+        The file has the training table in it, which predictions need. It is written whole or not at all: whatever
+        happens on the way, a file that was there before is still there.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Usually ends in ``.dpgplvm``; a file of that name is replaced.
+
+        Raises
+        ------
+        FileError
+            Where the model holds code of your own, such as a kernel, which only pickle can keep.
+        OSError
+            Where the file cannot be written, such as `FileNotFoundError` for a folder that does not exist.
+        """
+        check_is_fitted(self)
+        files.save(self, path)
 
     def _publish(self, found: Results) -> None:
         # Rows with nothing observed were left out of the fit: they have the prior.

@@ -1,0 +1,238 @@
+"""A fitted model in one file: a zip archive of a JSON text and NumPy arrays, without pickle.
+
+`model.json` has the version of the format, the version of the library, the class, its parameters and what the fit left
+behind (see `encoding`); the arrays in these are members of their own, so that `np.load(path)["latents_"]` reads one
+without the library. Members are not compressed, and carry no time: the same model gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+
+import numpy as np
+
+from dpgplvm.encoding import FileError, UnknownNameError, decode, encode, reference
+from dpgplvm.model.kernels import NAMED_KERNELS
+from dpgplvm.predictions import Predictions
+from dpgplvm.results import Results
+from dpgplvm.version import __version__
+
+# To be raised when a file comes to mean something else than it did; `_read` then brings older ones up to date. A file
+# that lacks a parameter of the model needs no such care, it gets the default.
+FORMAT = 1
+_REMEDY = "take a copy that is whole, or fit and save again"
+_HEADER = "model.json"
+_BEGINNING = b"PK\x03\x04"
+_NO_TIME = (1980, 1, 1, 0, 0, 0)  # the first that an archive can have
+
+_LEFT_BY_A_FIT = {f"{name}_" for name in Results._fields} | {*Predictions.__annotations__, "_names", "_group_names"}
+_COUNTED = {"D": "n_features_in_", "Q": "n_latents_", "K": "n_groups_"}
+# N rows, R of them with something observed, D columns, Q latents in use out of L, K groups in use out of T, M inducing
+# points, B sticks that were broken.
+_SHAPES = {
+    **{"latents_": "N Q", "latent_variance_": "N Q", "latent_order_": "Q", "inducing_": "M Q"},
+    **{"groups_": "D", "group_probabilities_": "D K", "profiles_": "D", "profile_strengths_": "D L"},
+    **{"relevance_": "D Q", "linear_relevance_": "D Q", "explained_": "D", "coassignment_": "D D"},
+    **{"noise_precision_": "K | D", "column_scale_": "D", "history_": "H"},
+    **{"_seen": "N", "_learned": "R D", "_scaling/mean": "D", "_scaling/scale": "D"},
+    **{"state_/phi": "D T", "state_/in_play": "T", "state_/sticks/a": "B", "state_/sticks/b": "B"},
+    **{"state_/free/latents/mean": "R L", "state_/free/latents/log_variance": "R L", "state_/free/inducing": "M L"},
+    **{"state_/free/log_noise_precision": "T | D", "state_/free/log_scale": "D"},
+}
+for _kernel in NAMED_KERNELS.values():
+    for _name, _parameter in _kernel.parameters.items():
+        _SHAPES[f"state_/free/log_theta/{_name}"] = "T L" if _parameter.per_latent else "T"
+        _SHAPES[f"kernel_parameters_/{_name}"] = "K Q" if _parameter.per_latent else "K"
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model; what was there before is replaced only by a file that is whole."""
+    path = _text(path)
+    if reference(type(model)) != f"dpgplvm.{type(model).__name__}":
+        raise FileError(
+            f"the model is a {type(model).__name__}, a class of your own, and a file holds no code: keep it with pickle"
+        )
+    arrays: dict[str, np.ndarray] = {}
+    parameters = model.get_params(deep=False)
+    fitted = {name: value for name, value in sorted(model.__getstate__().items()) if name not in parameters}
+    header = {
+        "format": FORMAT,
+        "library": __version__,
+        "class": type(model).__name__,
+        "parameters": {name: encode(value, name, arrays) for name, value in parameters.items()},
+        "fitted": {name: encode(value, name, arrays) for name, value in fitted.items()},
+    }
+    with _trouble_told(path, "saved", "its folder does not exist: make it first, or give another path"):
+        _replace(path, lambda file: _write(file, header, arrays))
+
+
+def load(path: str | os.PathLike[str], models: Mapping[str, type]) -> Any:
+    """The model in this file, which is one of `models`."""
+    path = _text(path)
+    with _trouble_told(path, "loaded", "there is no such file"):
+        file = open(path, "rb")  # noqa: SIM115
+    with file:
+        try:
+            return _read(file, models)
+        except FileError as error:
+            raise FileError(f"{path} {error}") from None
+        except MemoryError:
+            raise FileError(f"{path} is damaged, or needs more memory than this machine has") from None
+        except Exception:  # what a damaged archive, array or text can raise has no end
+            raise FileError(f"{path} is damaged or incomplete: {_REMEDY}") from None
+
+
+def _write(file: IO[bytes], header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        with _new_member(archive, _HEADER) as member:
+            member.write(json.dumps(header, allow_nan=False).encode())
+        for name, array in arrays.items():
+            with _new_member(archive, f"{name}.npy") as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _new_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    info = zipfile.ZipInfo(name, _NO_TIME)
+    # As on Linux everywhere, and readable when unpacked.
+    info.create_system, info.external_attr = 3, 0o644 << 16
+    return archive.open(info, "w", force_zip64=True)
+
+
+def _read(file: IO[bytes], models: Mapping[str, type]) -> Any:
+    if file.read(len(_BEGINNING)) != _BEGINNING:
+        empty = file.tell() == 0
+        raise FileError(f"{'is empty' if empty else 'is not a file that dpgplvm saved'}: give one that `save` made")
+    with zipfile.ZipFile(file) as archive:
+        if _HEADER not in archive.namelist():
+            raise FileError("is an archive, but not one that dpgplvm saved: give one that `save` made")
+        with _member(archive, _HEADER) as member:
+            header = json.loads(member.read())
+        _check_format(header)
+        names = [name for name in archive.namelist() if name != _HEADER]
+        arrays = {name.removesuffix(".npy"): _array(archive, name) for name in names}
+    try:
+        return _model(header, arrays, models)
+    except UnknownNameError as error:
+        raise FileError(
+            f"was saved by dpgplvm {header['library']} and holds {error}, which dpgplvm {__version__} "
+            "does not know: upgrade dpgplvm"
+        ) from None
+
+
+def _check_format(header: dict[str, Any]) -> None:
+    if header["format"] > FORMAT:
+        raise FileError(
+            f"has format {header['format']} and was saved by dpgplvm {header['library']}, but dpgplvm "
+            f"{__version__} reads formats up to {FORMAT}: upgrade dpgplvm"
+        )
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    """A member to read from, which compares the checksum when it comes to the end."""
+    info = archive.getinfo(name)
+    # Nothing is unpacked, so that no file takes more memory than it has bytes.
+    if info.compress_type != zipfile.ZIP_STORED:
+        raise FileError(f"is damaged: its part {name!r} is compressed: {_REMEDY}")
+    return archive.open(info)
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    with _member(archive, name) as member:
+        array = np.lib.format.read_array(member, allow_pickle=False)
+        if member.read(1):
+            raise FileError(f"is damaged: its part {name!r} goes on where it should end: {_REMEDY}")
+    return array
+
+
+def _model(header: dict[str, Any], arrays: Mapping[str, np.ndarray], models: Mapping[str, type]) -> Any:
+    kind = models.get(header["class"])
+    if kind is None:
+        raise UnknownNameError(header["class"])
+    parameters, fitted = ({k: decode(v, arrays) for k, v in header[of].items()} for of in ("parameters", "fitted"))
+    unknown = parameters.keys() - kind._get_param_names()  # type: ignore[attr-defined]
+    if unknown:
+        raise UnknownNameError(min(unknown))
+    missing = _LEFT_BY_A_FIT - fitted.keys()
+    if missing:
+        raise FileError(f"is damaged: it lacks {min(missing)}: {_REMEDY}")
+    _check_shapes(arrays, {letter: fitted[name] for letter, name in _COUNTED.items()})
+    model = kind(**parameters)
+    vars(model).update(fitted)
+    return model
+
+
+def _check_shapes(arrays: Mapping[str, np.ndarray], sizes: dict[str, int]) -> None:
+    """Refuse arrays that do not go together; `sizes` are by letter."""
+    for name, letters in _SHAPES.items():
+        if name in arrays and not any(_fits(arrays[name].shape, one.split(), sizes) for one in letters.split("|")):
+            shape = arrays[name].shape
+            raise FileError(f"is damaged: {name} has shape {shape}, which does not go with the other parts: {_REMEDY}")
+
+
+def _fits(shape: tuple[int, ...], letters: list[str], sizes: dict[str, int]) -> bool:
+    """Whether it is this shape; letters that are met first take their size from it."""
+    if len(shape) != len(letters):
+        return False
+    return all(sizes.setdefault(letter, size) == size for letter, size in zip(letters, shape, strict=True))
+
+
+def _replace(path: str, write: Callable[[IO[bytes]], None]) -> None:
+    """Write a file beside the old one and put it in its place once it is whole and on the disk."""
+    target = os.path.realpath(path)  # what a link leads to, not the link
+    folder = os.path.dirname(target)
+    if os.path.isdir(target) or not os.path.basename(path):
+        raise IsADirectoryError
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise OSError(None, "it is not a regular file")
+    # A name of its own, so that two that save at once do not meet, and hidden, should it be left behind.
+    partial = os.path.join(folder, f".dpgplvm-{secrets.token_hex(8)}.partial")
+    try:
+        with open(partial, "xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        if os.path.exists(target):
+            shutil.copymode(target, partial)
+        os.replace(partial, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(partial)
+        raise
+    with suppress(OSError):  # not every system has folders that can be put on the disk
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _text(path: Any) -> str:
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        raise TypeError(f"path is a {type(path).__name__}: give a str or a pathlib.Path") from None
+    if "\0" in text:
+        raise ValueError(f"path is {text!r}, but no file's name holds a null character: give another")
+    return text
+
+
+@contextmanager
+def _trouble_told(path: str, done: str, missing: str) -> Iterator[None]:
+    """Errors of the file system as a sentence, under their own types."""
+    try:
+        yield
+    except OSError as error:
+        reasons = {
+            FileNotFoundError: missing,
+            IsADirectoryError: "it is a folder: give the path of a file",
+            PermissionError: "that is not permitted: give a path that is yours, or ask for the permission",
+        }
+        reason = reasons.get(type(error), error.strerror or str(error))
+        raise type(error)(f"{path} cannot be {done}: {reason}") from None
