@@ -57,7 +57,7 @@ def assert_alike(printed: str, shown: str) -> None:
     """The same words, and the same numbers up to what another processor does to them."""
     assert _NUMBER.sub("#", printed).split() == _NUMBER.sub("#", shown).split(), f"printed:\n{printed}\nshown:\n{shown}"
     numbers = [np.array([float(number) for number in _NUMBER.findall(text)]) for text in (printed, shown)]
-    np.testing.assert_allclose(*numbers, rtol=0.03, atol=0.03, err_msg=f"printed:\n{printed}\nshown:\n{shown}")
+    np.testing.assert_allclose(*numbers, rtol=0.05, atol=0.1, err_msg=f"printed:\n{printed}\nshown:\n{shown}")
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)

@@ -24,8 +24,8 @@ mixed[:, ::2] = np.roll(new[:, ::2], 1, axis=0)
 model = DPGPLVM(n_latents=4, n_inducing=25, truncation=3, kernel="rbf", random_state=0).fit(training)
 
 # %%
-# Densities, and where the rows are. Rows that do not belong have to be put somewhere, and end up among the others: the
-# latents alone do not give them away, the density does.
+# Densities, and where the rows are. Rows that do not belong have to be put somewhere, and most end up among the others:
+# the latents alone do not give them away, the density does.
 
 figure, (densities, places) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 kinds = (("training", training, "0.6", "o"), ("new", new, "#0072b2", "o"), ("do not belong", mixed, "#d55e00", "x"))
@@ -49,5 +49,5 @@ for name in ("new", "do not belong"):
     print(f"{name}: {np.mean(scores[name] < lowest):.0%} below the limit")
 
 # %%
-# Training rows have somewhat higher densities than new rows of the same kind, because the functions were fitted to
-# them. Set the limit with rows that were held out if it has to be exact.
+# More than one in a hundred new rows are below the limit although they are of the same kind: training rows have higher
+# densities, because the functions were fitted to them. If the limit has to be exact, set it with rows that were held out.

@@ -93,7 +93,7 @@ class BayesianGPLVM(LatentModel):
 class MRD(LatentModel):
     """Manifold relevance determination: groups of columns are given, the latents each depends on are learned.
 
-    The other parameters, and the attributes, are those of `BayesianGPLVM`; groups keep the order in which they are
+    The other parameters, and the attributes, are those of :class:`BayesianGPLVM`; groups keep the order in which they are
     given.
 
     Parameters
@@ -156,7 +156,7 @@ class MRD(LatentModel):
 class DPGPLVM(LatentModel):
     """DP-GP-LVM: the groups of columns, and their number, are learned together with the latents.
 
-    The other parameters, and the attributes, are those of `BayesianGPLVM`. Groups come sorted by size, and groups
+    The other parameters, and the attributes, are those of :class:`BayesianGPLVM`. Groups come sorted by size, and groups
     without columns are left out.
 
     Parameters
