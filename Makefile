@@ -6,7 +6,7 @@ export MPLBACKEND := Agg
 .PHONY: demo test test-all lint format docs bench clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python examples/demo.py
+	$(BIN)/dpgplvm demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -38,7 +38,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plots]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plots,cli]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python

@@ -70,6 +70,12 @@ def test_every_attribute_comes_back_as_it_was(name, tmp_path):
     assert_same(clone(model).get_params(), clone(loaded).get_params())
 
 
+def test_a_clone_of_what_was_loaded_fits_as_the_model_did(tmp_path):
+    _, Y = cases()["BayesianGPLVM"]
+    again = clone(through_a_file(fit("BayesianGPLVM"), tmp_path)).fit(Y)
+    assert_same(contents(again), contents(fit("BayesianGPLVM")))
+
+
 @pytest.mark.parametrize("name", cases())
 def test_the_same_model_gives_the_same_bytes(name, tmp_path):
     loaded = through_a_file(fit(name), tmp_path)

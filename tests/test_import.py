@@ -1,5 +1,7 @@
 """A user's settings of JAX and BLAS are the same after a fit as before it, and fits do not get in each other's way."""
 
+import ast
+import inspect
 import json
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import dpgplvm
 from dpgplvm import MRD, RBF, BayesianGPLVM
 from dpgplvm.numerics import computing
 
@@ -30,6 +33,7 @@ settings = dict(jax.config.values)
 
 import dpgplvm
 
+dpgplvm.DPGPLVM
 assert dict(jax.config.values) == settings, "changed by the import"
 rng = np.random.default_rng(0)
 Y = np.sin(rng.normal(size=(15, 2)) @ rng.normal(size=(2, 5))) + 0.1 * rng.normal(size=(15, 5))
@@ -57,6 +61,39 @@ print(
     )
 )
 """
+
+
+BEFORE_A_MODEL_IS_NEEDED = """
+import pickle
+import sys
+
+import dpgplvm
+
+assert not {"jax", "sklearn", "scipy", "pandas", "numpy"} & set(sys.modules), "imported without need"
+assert set(dpgplvm.__all__) <= set(dir(dpgplvm))
+assert not hasattr(dpgplvm, "no_such_name") and not hasattr(dpgplvm, "__wrapped__")
+everything = {}
+exec("from dpgplvm import *", everything)
+assert set(dpgplvm.__all__) <= set(everything)
+assert dpgplvm.advice.FitWarning is sys.modules["dpgplvm.advice"].FitWarning
+assert dpgplvm.datasets.make_views
+model = pickle.loads(pickle.dumps(dpgplvm.MRD(n_latents=3)))
+assert type(model) is dpgplvm.MRD is dpgplvm.estimators.MRD and model.n_latents == 3
+"""
+
+
+def test_the_package_imports_what_it_needs_when_it_is_asked():
+    command = [sys.executable, "-W", "error", "-c", BEFORE_A_MODEL_IS_NEEDED]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_type_checkers_are_told_the_same_names():
+    tree = ast.parse(inspect.getsource(dpgplvm))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    told = {f"{node.module}.{alias.name}" for node in block.body for alias in node.names}
+    assert told == {f"dpgplvm.{home}.{name}" for home, names in dpgplvm._HOMES.items() for name in names}
+    assert {place.rpartition(".")[2] for place in told} | {"__version__"} == set(dpgplvm.__all__)
 
 
 @pytest.fixture(scope="module")

@@ -127,50 +127,55 @@ def test_a_link_is_followed_and_permissions_are_kept(tmp_path):
     assert dpgplvm.load(target).n_latents_ == 2
 
 
-KILLED = """
+SAVES_AND_STOPS_ON_THE_WAY = """
 import sys
 import time
+
 import dpgplvm
+import numpy as np
+
+write, numbers = np.lib.format.write_array, iter(range(100))
+
+
+def write_or_stop(*args, **options):
+    if next(numbers) == 20:
+        print("on the way", flush=True)
+        time.sleep(600)
+    write(*args, **options)
+
 
 model = dpgplvm.load(sys.argv[1])
 model.elbo_ = 1.0
-{stop}
+np.lib.format.write_array = write_or_stop
 model.save(sys.argv[1])
 """
-WAIT = """
-def wait(*_, **__):
-    print("here", flush=True)
-    time.sleep(600)
-"""
-STOPS = {
-    "among the arrays": f"""
-import numpy as np
-{WAIT}
-write, numbers = np.lib.format.write_array, iter(range(100))
-np.lib.format.write_array = lambda *args, **options: (wait if next(numbers) == 20 else write)(*args, **options)
-""",
-    "before the old file is replaced": f"""
-import os
-{WAIT}
-os.replace = wait
-""",
-}
 
 
-@pytest.mark.parametrize("stop", STOPS.values(), ids=STOPS)
-def test_killed_while_it_saves_the_old_file_is_whole(stop, tmp_path):
+def test_killed_while_it_saves_the_old_file_is_whole(tmp_path):
     path = tmp_path / "model.dpgplvm"
     path.write_bytes(sample().read_bytes())
-    command = [sys.executable, "-c", KILLED.format(stop=stop), str(path)]
+    command = [sys.executable, "-c", SAVES_AND_STOPS_ON_THE_WAY, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout.readline() == "here\n"
+        assert child.stdout.readline() == "on the way\n"
         child.kill()
     assert child.returncode == -signal.SIGKILL
     assert path.read_bytes() == sample().read_bytes()
-    # What is left behind is hidden and does not look like a model.
-    assert [name for name in os.listdir(tmp_path) if not re.fullmatch(r"\.dpgplvm-\w+\.partial", name)] == [path.name]
-    assert len(os.listdir(tmp_path)) == 2
+    # What is left behind is hidden, does not look like a model and is not taken for one.
+    (left,) = set(os.listdir(tmp_path)) - {path.name}
+    assert re.fullmatch(r"\.dpgplvm-\w+\.partial", left)
+    with pytest.raises(FileError):
+        dpgplvm.load(tmp_path / left)
     dpgplvm.load(path).save(path)
+    assert path.read_bytes() == sample().read_bytes()
+
+
+def test_the_new_file_is_on_the_disk_before_it_replaces_the_old_one(tmp_path, monkeypatch):
+    model, path, done = dpgplvm.load(sample()), tmp_path / "model.dpgplvm", []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *args, name=name, real=real: (done.append(name), real(*args)))
+    model.save(path)
+    assert done == ["fsync", "replace", "fsync"]
     assert path.read_bytes() == sample().read_bytes()
 
 

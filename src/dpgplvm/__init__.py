@@ -1,12 +1,19 @@
 """DP-GP-LVM: learn which columns of a table share which hidden causes."""
 
-from dpgplvm.encoding import FileError
-from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM, load
-from dpgplvm.inference.outcome import Outcome
-from dpgplvm.model.hyperprior import Hyperprior
-from dpgplvm.model.kernels import RBF, Kernel, Linear, Parameter, RBFLinear
-from dpgplvm.numerics import NumericalError
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from dpgplvm.version import __version__
+
+if TYPE_CHECKING:
+    from dpgplvm.encoding import FileError
+    from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM, load
+    from dpgplvm.inference.outcome import Outcome
+    from dpgplvm.model.hyperprior import Hyperprior
+    from dpgplvm.model.kernels import RBF, Kernel, Linear, Parameter, RBFLinear
+    from dpgplvm.numerics import NumericalError
 
 __all__ = [
     "DPGPLVM",
@@ -24,3 +31,32 @@ __all__ = [
     "__version__",
     "load",
 ]
+
+# JAX and scikit-learn take seconds to import: what needs them is imported when it is first asked for.
+_HOMES = {
+    "encoding": ("FileError",),
+    "estimators": ("DPGPLVM", "MRD", "BayesianGPLVM", "load"),
+    "inference.outcome": ("Outcome",),
+    "model.hyperprior": ("Hyperprior",),
+    "model.kernels": ("RBF", "Kernel", "Linear", "Parameter", "RBFLinear"),
+    "numerics": ("NumericalError",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name from the module it lives in, or a module of the package."""
+    for home, names in _HOMES.items():
+        if name in names:
+            globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+            return globals()[name]
+    if not name.startswith("_"):
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -117,7 +117,7 @@ _KINDS = {
     "scalar": Kind("numpy.generic", np.asarray, lambda array: array[()]),
     "objects": Kind("numpy.object", lambda array: [list(array.shape), array.ravel().tolist()], _objects),
     "RandomState": Kind("numpy.RandomState", _state_of_generator, _generator),
-    "Timestamp": Kind(
+    "Timestamp": Kind(  # a time zone comes back as its distance from UTC
         "pandas.Timestamp",
         lambda value: [value.isoformat(), value.unit],
         lambda parts: _named("pandas.Timestamp")(parts[0]).as_unit(parts[1]),

@@ -32,24 +32,41 @@ _HEADER = "model.json"
 _BEGINNING = b"PK\x03\x04"
 _NO_TIME = (1980, 1, 1, 0, 0, 0)  # the first that an archive can have
 
+# Without any of these a model is not whole.
 _LEFT_BY_A_FIT = {f"{name}_" for name in Results._fields} | {*Predictions.__annotations__, "_names", "_group_names"}
-_COUNTED = {"D": "n_features_in_", "Q": "n_latents_", "K": "n_groups_"}
-# N rows, R of them with something observed, D columns, Q latents in use out of L, K groups in use out of T, M inducing
-# points, B sticks that were broken.
+_PARAMETERS = {name: parameter for kernel in NAMED_KERNELS.values() for name, parameter in kernel.parameters.items()}
+_PER_LATENT = [name for name, parameter in _PARAMETERS.items() if parameter.per_latent]
+_PER_GROUP = [name for name, parameter in _PARAMETERS.items() if not parameter.per_latent]
+# Which arrays have which shape: N rows, R of them with something observed, D columns, Q latents in use out of L, K
+# groups in use out of T, M inducing points, B sticks that were broken, H values of the bound.
 _SHAPES = {
-    **{"latents_": "N Q", "latent_variance_": "N Q", "latent_order_": "Q", "inducing_": "M Q"},
-    **{"groups_": "D", "group_probabilities_": "D K", "profiles_": "D", "profile_strengths_": "D L"},
-    **{"relevance_": "D Q", "linear_relevance_": "D Q", "explained_": "D", "coassignment_": "D D"},
-    **{"noise_precision_": "K | D", "column_scale_": "D", "history_": "H"},
-    **{"_seen": "N", "_learned": "R D", "_scaling/mean": "D", "_scaling/scale": "D"},
-    **{"state_/phi": "D T", "state_/in_play": "T", "state_/sticks/a": "B", "state_/sticks/b": "B"},
-    **{"state_/free/latents/mean": "R L", "state_/free/latents/log_variance": "R L", "state_/free/inducing": "M L"},
-    **{"state_/free/log_noise_precision": "T | D", "state_/free/log_scale": "D"},
+    "N": ["_seen"],
+    "N Q": ["latents_", "latent_variance_"],
+    "Q": ["latent_order_"],
+    "R D": ["_learned"],
+    "R L": ["state_/free/latents/mean", "state_/free/latents/log_variance"],
+    "M Q": ["inducing_"],
+    "M L": ["state_/free/inducing"],
+    "D": [
+        *("groups_", "profiles_", "explained_", "column_scale_"),
+        *("_scaling/mean", "_scaling/scale", "state_/free/log_scale"),
+    ],
+    "D Q": ["relevance_", "linear_relevance_"],
+    "D L": ["profile_strengths_"],
+    "D K": ["group_probabilities_"],
+    "D T": ["state_/phi"],
+    "D D": ["coassignment_"],
+    "K": [f"kernel_parameters_/{name}" for name in _PER_GROUP],
+    "K Q": [f"kernel_parameters_/{name}" for name in _PER_LATENT],
+    "K | D": ["noise_precision_"],
+    "T": ["state_/in_play", *(f"state_/free/log_theta/{name}" for name in _PER_GROUP)],
+    "T L": [f"state_/free/log_theta/{name}" for name in _PER_LATENT],
+    "T | D": ["state_/free/log_noise_precision"],
+    "B": ["state_/sticks/a", "state_/sticks/b"],
+    "H": ["history_"],
 }
-for _kernel in NAMED_KERNELS.values():
-    for _name, _parameter in _kernel.parameters.items():
-        _SHAPES[f"state_/free/log_theta/{_name}"] = "T L" if _parameter.per_latent else "T"
-        _SHAPES[f"kernel_parameters_/{_name}"] = "K Q" if _parameter.per_latent else "K"
+_SHAPE_OF = {name: shape for shape, names in _SHAPES.items() for name in names}
+_COUNTED = {"D": "n_features_in_", "Q": "n_latents_", "K": "n_groups_"}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -170,9 +187,11 @@ def _model(header: dict[str, Any], arrays: Mapping[str, np.ndarray], models: Map
 
 def _check_shapes(arrays: Mapping[str, np.ndarray], sizes: dict[str, int]) -> None:
     """Refuse arrays that do not go together; `sizes` are by letter."""
-    for name, letters in _SHAPES.items():
-        if name in arrays and not any(_fits(arrays[name].shape, one.split(), sizes) for one in letters.split("|")):
-            shape = arrays[name].shape
+    for name, wanted in _SHAPE_OF.items():
+        if name not in arrays:  # this model has none
+            continue
+        shape = arrays[name].shape
+        if not any(_fits(shape, letters.split(), sizes) for letters in wanted.split("|")):
             raise FileError(f"is damaged: {name} has shape {shape}, which does not go with the other parts: {_REMEDY}")
 
 
@@ -198,7 +217,7 @@ def _replace(path: str, write: Callable[[IO[bytes]], None]) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        if os.path.exists(target):
+        with suppress(OSError):  # there was none, or this file system has no permissions
             shutil.copymode(target, partial)
         os.replace(partial, target)
     except BaseException:

@@ -169,7 +169,8 @@ class LatentModel(Predictions, BaseEstimator):
         """Write the fitted model to one file, which `dpgplvm.load` reads: numbers and text, no pickle.
 
         The file has the training table in it, which predictions need. It is written whole or not at all: whatever
-        happens on the way, a file that was there before is still there.
+        happens on the way, a file that was there before is still there. Parameters come back as they were, but for
+        Series and Index of labels, which become lists.
 
         Parameters
         ----------

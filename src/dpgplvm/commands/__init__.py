@@ -1,0 +1,85 @@
+"""The command line: `dpgplvm fit`, `summary`, `transform`, `impute`, `predict` and `demo`.
+
+Results go to stdout, everything else to stderr. Nothing here imports JAX before a command needs a model.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from argparse import RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from functools import partial
+
+import dpgplvm
+from dpgplvm.commands import asking, demo, fitting
+from dpgplvm.commands.console import PROGRAM, Parser, say, warnings_of_one_line
+
+# Each adds the subcommands of one kind with `add_to`; `--help` shows them in this order.
+_GROUPS = (demo, fitting, asking)
+
+_OK, _UNEXPECTED, _BAD_INPUT, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 2, 130, 141
+
+_EXIT_CODES = """\
+exit codes: 0 done; 1 unexpected trouble; 2 bad usage or bad input; 130 interrupted.
+`dpgplvm COMMAND --help` has the options of a command, and examples."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out a command line (by default the process's own), and return its exit code."""
+    debug = False
+    try:
+        arguments = _parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
+        debug = arguments.debug
+        with warnings_of_one_line():
+            code = arguments.run(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read the output has had enough. What Python still holds for it must not be written at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    except KeyboardInterrupt:
+        say("interrupted before there was a result: nothing was written")
+        return _INTERRUPTED
+    except (ValueError, OSError) as error:
+        _tell(error, str(error), debug)
+        return _BAD_INPUT
+    except Exception as error:
+        hint = "" if debug else " (--debug shows where)"
+        _tell(error, f"unexpected {type(error).__name__}: {error}{hint}", debug)
+        return _UNEXPECTED
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog=PROGRAM,
+        description="Learn which columns of a table share which hidden causes.",
+        epilog=_EXIT_CODES,
+        formatter_class=partial(RawDescriptionHelpFormatter, max_help_position=32),
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {dpgplvm.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for group in _GROUPS:
+        group.add_to(commands)
+    return parser
+
+
+def _joined(argv: Sequence[str]) -> list[str]:
+    """`--missing -999,NA` as `--missing=-999,NA`, which argparse would take for an option."""
+    joined: list[str] = []
+    for word in argv:
+        if joined and joined[-1] == "--missing" and re.match(r"-[\d.]", word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def _tell(error: Exception, sentence: str, debug: bool) -> None:
+    if debug:
+        traceback.print_exception(error)
+    say(f"error: {sentence}")

@@ -1,0 +1,293 @@
+"""`dpgplvm summary`, `transform`, `impute` and `predict`: what a saved model says."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpgplvm
+from dpgplvm.commands.console import InputError, Parser, add_command, note
+from dpgplvm.commands.delimited import Style
+from dpgplvm.commands.reading import STDIN, Index, Table, add_options, check_file, read
+from dpgplvm.commands.writing import STDOUT, check_tables, write_table
+
+
+def add_to(commands: Any) -> None:
+    """Add the subcommands."""
+    parser = add_command(
+        commands,
+        "summary",
+        summary,
+        purpose="print what a model has found",
+        about="Print the groups of a model, the latents they listen to, and how the fit ended.",
+        examples="""
+            dpgplvm summary model.dpgplvm
+            dpgplvm summary model.dpgplvm --json | jq .groups
+        """,
+    )
+    _add_model(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+
+    parser = add_command(
+        commands,
+        "transform",
+        transform,
+        purpose="latents of rows",
+        about="""
+            Write the latent coordinates of every row, whatever is missing in it. Columns are found by their names.
+            Without DATA these are the rows that the model was fitted to.
+        """,
+        examples="""
+            dpgplvm transform model.dpgplvm new.csv --index-col id -o latents.csv --std uncertainty.csv
+            dpgplvm transform model.dpgplvm > latents.csv
+        """,
+    )
+    _add_model(parser)
+    _add_data(parser, "DATA", "rows with the columns that the model was fitted to (default: those rows themselves)")
+    _add_output(parser, "the latents' standard deviations")
+
+    parser = add_command(
+        commands,
+        "impute",
+        impute,
+        purpose="a table with its gaps filled",
+        about="""
+            Write the table with its gaps filled by what is expected there. What was observed stays as it is written.
+            Without DATA this is the table that the model was fitted to.
+        """,
+        examples="""
+            dpgplvm impute model.dpgplvm data.csv --index-col id -o filled.csv --std uncertainty.csv
+            dpgplvm impute model.dpgplvm data.csv -o filled.csv --quantiles 0.025,0.975    # and filled_q0.025.csv, ...
+            cat data.csv | dpgplvm impute model.dpgplvm - > filled.csv
+        """,
+    )
+    _add_model(parser)
+    _add_data(parser, "DATA", "the table with gaps (default: the one that the model was fitted to)")
+    _add_output(parser, "the standard deviation of every entry, 0 where it was observed", quantiles=True)
+
+    parser = add_command(
+        commands,
+        "predict",
+        predict,
+        purpose="columns for rows with given latents",
+        about="""
+            Write what the columns are expected to be for rows with given latents, as `dpgplvm transform` writes them.
+            Without LATENTS these are those of the rows that the model was fitted to, with their uncertainty.
+        """,
+        examples="""
+            dpgplvm predict model.dpgplvm latents.csv -o columns.csv --std uncertainty.csv
+            dpgplvm predict model.dpgplvm latents.csv --latent-std latents_std.csv -o columns.csv --quantiles 0.1,0.9
+        """,
+    )
+    _add_model(parser)
+    _add_data(parser, "LATENTS", "one row of latents for every row that is wanted (default: those of the fit)")
+    parser.add_argument("--latent-std", metavar="FILE", help="standard deviations of the latents (default: certain)")
+    _add_output(parser, "the standard deviation of every entry, noise included", quantiles=True)
+
+
+def summary(arguments: argparse.Namespace) -> int:
+    """Carry out `dpgplvm summary`."""
+    model = _load(arguments)
+    print(json.dumps(_for_machines(model), indent=2, default=_plain) if arguments.json else model.summary())
+    return 0
+
+
+def transform(arguments: argparse.Namespace) -> int:
+    """Carry out `dpgplvm transform`."""
+    check_tables([arguments.output, arguments.std], _inputs(arguments))
+    model = _load(arguments)
+    table = _table(arguments, _names(model))
+    if table is None:
+        mean, variance = model.latents_, model.latent_variance_
+    else:
+        mean, variance, _ = model.infer(table.for_model())
+    names, index, style = _latent_names(model), _index(table), _style(arguments, table)
+    if arguments.std is not None:
+        write_table(arguments.std, names, np.sqrt(variance), index, style)
+    write_table(arguments.output, names, mean, index, style)
+    return 0
+
+
+def impute(arguments: argparse.Namespace) -> int:
+    """Carry out `dpgplvm impute`."""
+    quantiles = _checked_quantiles(arguments)
+    check_tables([arguments.output, arguments.std, *quantiles], _inputs(arguments))
+    model = _load(arguments)
+    table = _table(arguments, _names(model))
+    Y = None if table is None else table.for_model()
+    filled, spread = map(np.asarray, model.impute(Y, return_std=True))
+    names = _names(model) if table is None else table.names
+    cells, index, style = None, _index(table), _style(arguments, table)
+    if table is not None:
+        gaps = np.isnan(table.values)
+        note(
+            arguments, f"{table.source}: {len(gaps)} rows, {gaps.sum()} gaps filled in {gaps.any(axis=1).sum()} of them"
+        )
+        if table.cells is not None:
+            cells = table.cells.copy()
+            cells[gaps] = None
+    if arguments.std is not None:
+        write_table(arguments.std, names, spread, index, style)
+    if quantiles:
+        # Quantiles come in the model's order of columns.
+        order = slice(None) if table is None or table.names is None else _order(model, table.names)
+        found = model.impute_quantiles(Y, [*quantiles.values()])[:, :, order]
+        for place, values in zip(quantiles, found, strict=True):
+            write_table(place, names, values, index, style, cells)
+    write_table(arguments.output, names, filled, index, style, cells)
+    return 0
+
+
+def predict(arguments: argparse.Namespace) -> int:
+    """Carry out `dpgplvm predict`."""
+    quantiles = _checked_quantiles(arguments)
+    check_tables([arguments.output, arguments.std, *quantiles], _inputs(arguments))
+    if arguments.latent_std is not None and arguments.data is None:
+        raise InputError("--latent-std is given without LATENTS: give both, or neither")
+    model = _load(arguments)
+    table = _table(arguments, _latent_names(model))
+    if table is None:
+        X, variance = model.latents_, model.latent_variance_
+    else:
+        X, variance = _latents(model, table), None
+    if arguments.latent_std is not None:
+        variance = _latents(model, read(arguments.latent_std, arguments, _latent_names(model))) ** 2
+    mean, spread = map(np.asarray, model.predict(X, variance=variance, return_std=True))
+    names, index, style = _names(model), _index(table), _style(arguments, table)
+    if arguments.std is not None:
+        write_table(arguments.std, names, spread, index, style)
+    if quantiles:
+        found = model.predict_quantiles(X, [*quantiles.values()], variance=variance)
+        for place, values in zip(quantiles, found, strict=True):
+            write_table(place, names, values, index, style)
+    write_table(arguments.output, names, mean, index, style)
+    return 0
+
+
+def _add_model(parser: Parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="a file from dpgplvm fit")
+
+
+def _add_data(parser: Parser, metavar: str, purpose: str) -> None:
+    parser.add_argument("data", metavar=metavar, nargs="?", help=f'{purpose}; "-" for standard input')
+    add_options(parser)
+
+
+def _add_output(parser: Parser, of_std: str, quantiles: bool = False) -> None:
+    group = parser.add_argument_group("what to write")
+    group.add_argument("-o", "--output", metavar="FILE", help="a table, in the format of its suffix (default: stdout)")
+    group.add_argument("--std", metavar="FILE", help=f"another table, with {of_std}")
+    if quantiles:
+        group.add_argument(
+            "--quantiles",
+            metavar="NUMBERS",
+            help="such as 0.025,0.975: further tables beside the output, one for each, named after it",
+        )
+
+
+def _inputs(arguments: argparse.Namespace) -> list[str | None]:
+    return [arguments.model, getattr(arguments, "data", None), getattr(arguments, "latent_std", None)]
+
+
+def _load(arguments: argparse.Namespace) -> Any:
+    for path in _inputs(arguments):
+        if path not in (None, STDIN):
+            check_file(path)
+    return dpgplvm.load(arguments.model)
+
+
+def _table(arguments: argparse.Namespace, known: Sequence[str]) -> Table | None:
+    return None if arguments.data is None else read(arguments.data, arguments, known)
+
+
+def _index(table: Table | None) -> Index | None:
+    return None if table is None else table.index
+
+
+def _style(arguments: argparse.Namespace, table: Table | None) -> Style:
+    return Style.given(arguments.delimiter, arguments.decimal) if table is None else table.style
+
+
+def _names(model: Any) -> list[str]:
+    """The model's names for its columns."""
+    return list(model._names)
+
+
+def _latent_names(model: Any) -> list[str]:
+    return list(model.get_feature_names_out())
+
+
+def _order(model: Any, names: Sequence[str]) -> list[int]:
+    position = {name: d for d, name in enumerate(_names(model))}
+    return [position[name] for name in names]
+
+
+def _latents(model: Any, table: Table) -> np.ndarray:
+    """Latents by their names where the table has these, or else as they come."""
+    names = _latent_names(model)
+    if table.names is None or set(table.names) != set(names):
+        return table.values
+    return table.values[:, [table.names.index(name) for name in names]]
+
+
+def _checked_quantiles(arguments: argparse.Namespace) -> dict[str, float]:
+    """The quantiles that are wanted, by the files that they go to."""
+    if arguments.quantiles is None:
+        return {}
+    if arguments.output in (None, STDOUT):
+        raise InputError("--quantiles writes tables beside the output: give the output a name with -o")
+    output = Path(arguments.output)
+    places = {}
+    for text in arguments.quantiles.split(","):
+        try:
+            value = float(text)
+        except ValueError:
+            value = np.nan
+        if not 0.0 < value < 1.0:
+            raise InputError(f"--quantiles has {text!r}: give numbers between 0 and 1 with commas between them")
+        places[str(output.with_name(f"{output.stem}_q{value!r}{output.suffix}"))] = value
+    return places
+
+
+def _for_machines(model: Any) -> dict[str, Any]:
+    """What `summary` prints, and what it leaves out for lack of room."""
+    group_names = model._group_names or [str(k) for k in range(model.n_groups_)]
+    columns = [
+        {
+            "name": name,
+            "group": int(model.groups_[d]),
+            "group_probability": float(model.group_probabilities_[d].max()),
+            "profile": int(model.profiles_[d]),
+            "explained": float(model.explained_[d]),
+            "relevance": [float(share) for share in model.relevance_[d]],
+        }
+        for d, name in enumerate(_names(model))
+    ]
+    return {
+        "model": type(model).__name__,
+        "version": dpgplvm.__version__,
+        "parameters": model.get_params(),
+        "rows": len(model.latents_),
+        "latents": int(model.n_latents_),
+        "kernel": model.kernel_,
+        "bound": float(model.elbo_),
+        "corrected_bound": None if model.corrected_bound_ is None else float(model.corrected_bound_),
+        "outcome": str(model.outcome_),
+        "iterations": int(model.n_iter_),
+        "groups": [
+            {"name": name, "columns": [column["name"] for column in columns if column["group"] == k]}
+            for k, name in enumerate(group_names)
+        ],
+        "columns": columns,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A parameter that JSON has no type for."""
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else repr(value)

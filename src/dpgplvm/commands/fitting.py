@@ -1,0 +1,141 @@
+"""`dpgplvm fit`: from a table to a model in a file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpgplvm.commands.console import PROGRAM, InputError, add_command, note, say
+from dpgplvm.commands.options import MODELS, add_parameters, given_parameters, parameters
+from dpgplvm.commands.reading import add_options, is_special, read, read_views
+from dpgplvm.commands.writing import check_outputs
+
+SUFFIX = ".dpgplvm"
+
+
+def add_to(commands: Any) -> None:
+    """Add the subcommand."""
+    parser = add_command(
+        commands,
+        "fit",
+        fit,
+        purpose="learn a model from a table",
+        about=f"""
+            Learn latents, groups of columns and functions from a table, print a summary, and save the model.
+            Ctrl-C ends the fit: the best model so far is kept and saved.
+
+            DATA is a file that ends in .csv, .tsv, .parquet or .npz (arrays Y [N, D], columns [D], index [N]), or "-"
+            for CSV from standard input. The output ends in {SUFFIX}; one that is there already is replaced.
+        """,
+        examples="""
+            dpgplvm fit data.csv -o model.dpgplvm
+            dpgplvm fit data.csv --index-col id --missing "NA,-999" -o model.dpgplvm
+            dpgplvm fit data.parquet --n-starts 4 --n-jobs 2 --random-state 0 -o model.dpgplvm
+            dpgplvm fit data.csv --views views.csv -o model.dpgplvm    # manifold relevance determination
+            zcat data.csv.gz | dpgplvm fit - --model bgplvm --n-latents 2
+        """,
+    )
+    parser.add_argument("data", metavar="DATA", help='the table, or "-" for standard input')
+    parser.add_argument("-o", "--output", metavar="MODEL", help="file for the model; without it the summary is all")
+    parser.add_argument(
+        "--model",
+        choices=list(MODELS),
+        help="dpgplvm, groups learned (the default); bgplvm, one group; mrd, groups given (the default with --views)",
+    )
+    parser.add_argument(
+        "--views", metavar="FILE", help="groups for mrd: a CSV file with the columns `column` and `view`"
+    )
+    add_options(parser)
+    add_parameters(parser)
+
+
+def fit(arguments: argparse.Namespace) -> int:
+    """Carry out `dpgplvm fit`."""
+    model, given = _model_and_parameters(arguments)
+    _check_output(arguments)
+    table = read(arguments.data, arguments)
+    if arguments.views is not None:
+        given["views"] = read_views(arguments.views)
+    gaps = np.isnan(table.values).mean()
+    note(arguments, f"{table.source}: {len(table.values)} rows, {table.values.shape[1]} columns, {gaps:.1%} gaps")
+
+    from dpgplvm import estimators
+    from dpgplvm.inference.outcome import Outcome
+
+    Y, began = table.for_model(), time.monotonic()
+    with _ctrl_c_is_acknowledged():
+        fitted = getattr(estimators, MODELS[model])(**given).fit(Y)
+    interrupted = fitted.outcome_ is Outcome.INTERRUPTED
+    note(arguments, f"{fitted.outcome_.value} after {time.monotonic() - began:.1f} s")
+    if arguments.output is not None:
+        place = _save(fitted, arguments.output)
+        what = "interrupted: the best model so far is" if interrupted else "the model is"
+        note(arguments, f"{what} in {place}")
+    print(fitted.summary())
+    return 130 if interrupted else 0
+
+
+def _model_and_parameters(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    model = arguments.model or ("mrd" if arguments.views is not None else "dpgplvm")
+    given = given_parameters(arguments)
+    if "verbose" in parameters():
+        given.setdefault("verbose", 0 if arguments.quiet else 1)
+    foreign = [f"--{name.replace('_', '-')}" for name in given if model not in parameters()[name]]
+    if arguments.views is not None and model != "mrd":
+        foreign.append("--views")
+    if foreign:
+        raise InputError(
+            f"{', '.join(foreign)} does not go with --model {model}: leave it out, or choose another model"
+        )
+    return model, given
+
+
+def _check_output(arguments: argparse.Namespace) -> None:
+    output = arguments.output
+    if output is None:
+        return
+    if Path(output).suffix != SUFFIX or is_special(output):
+        raise InputError(f"-o {output} is no name for a model: give one that ends in {SUFFIX}")
+    check_outputs([output], [arguments.data, arguments.views])
+
+
+def _save(model: Any, output: str) -> str:
+    """Save the model, in another folder if it must be: what has been fitted is not lost to a full disk."""
+    try:
+        model.save(output)
+    except OSError as error:
+        rescue = str(Path(tempfile.mkdtemp(prefix="dpgplvm-")) / Path(output).name)
+        model.save(rescue)
+        say(f"warning: {output} could not be written ({error}): the model is in {rescue}")
+        return rescue
+    return output
+
+
+@contextmanager
+def _ctrl_c_is_acknowledged() -> Iterator[None]:
+    """Say at once that an interruption was heard: the fit needs a moment to round off what it has."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupted(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # Not through sys.stderr, which may be in the middle of another line.
+        os.write(2, f"\n{PROGRAM}: stopping with what there is; Ctrl-C again gives it up\n".encode())
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
