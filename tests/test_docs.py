@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import runpy
+import shlex
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from itertools import pairwise
@@ -14,10 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from dpgplvm.commands import _parser
+
 _ROOT = Path(__file__).parents[1]
 _PAGES = sorted((_ROOT / "docs").glob("*.md"))
 _GALLERY = sorted((_ROOT / "examples" / "gallery").glob("plot_*.py"))
-_FENCE = re.compile(r"^```(?P<language>\S*)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(?P<language>\S*)[^\n]*\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 # What is typed into a shell, what something printed, and how a file looks.
 _NOT_PYTHON = {"console", "text", "toml"}
@@ -33,7 +36,10 @@ class Block(NamedTuple):
 
 def blocks_of(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
-    found = (Block(match["language"], match["content"], text.count("\n", 0, match.start())) for match in _FENCE.finditer(text))
+    found = (
+        Block(match["language"], match["content"], text.count("\n", 0, match.start()))
+        for match in _FENCE.finditer(text)
+    )
     return [block for block in found if not block.language.startswith("{")]
 
 
@@ -78,6 +84,19 @@ def test_a_wrong_number_on_a_page_is_noticed():
         assert_alike("2 groups, bound -805.6", "3 groups, bound -805.6")
     with pytest.raises(AssertionError):
         assert_alike("2 groups", "2 profiles")
+
+
+def commands_of(page: Path) -> list[str]:
+    """The parts of shell lines that call `dpgplvm`, without redirections."""
+    lines = [line for block in blocks_of(page) if block.language == "console" for line in block.content.splitlines()]
+    parts = (part.split(">")[0].strip(" $") for line in lines for part in line.split("|"))
+    return [part for part in parts if part.startswith("dpgplvm ")]
+
+
+@pytest.mark.parametrize("command", commands_of(_ROOT / "docs" / "command_line.md"))
+def test_command_on_the_page_is_understood(command):
+    arguments = _parser().parse_args(shlex.split(command)[1:])
+    assert callable(arguments.run)
 
 
 @pytest.mark.slow

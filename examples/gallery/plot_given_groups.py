@@ -2,14 +2,14 @@
 Groups given or groups found
 ============================
 
-``MRD`` takes the groups from you, ``DPGPLVM`` finds them, ``BayesianGPLVM`` has one for all. If you know the groups, say
-so. If you are not sure, compare by rows that were held out.
+``MRD`` takes the groups from you, ``DPGPLVM`` finds them, ``BayesianGPLVM`` has one for all. If you know the groups,
+say so. If you are not sure, compare by rows that were held out.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dpgplvm import MRD, BayesianGPLVM, DPGPLVM
+from dpgplvm import DPGPLVM, MRD, BayesianGPLVM
 from dpgplvm.datasets import make_views
 
 # %%

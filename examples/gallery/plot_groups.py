@@ -6,8 +6,8 @@ Twenty-four columns in three groups, in random order. The model is not told how 
 """
 
 # %%
-# Groups listen to two latents each: the first to latents 0 and 1, the second to 1 and 2, the third to 0 and 3. Latents 0
-# and 1 are shared, 2 and 3 are not.
+# Groups listen to two latents each: the first to latents 0 and 1, the second to 1 and 2, the third to 0 and 3. Latents
+# 0 and 1 are shared, 2 and 3 are not.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -50,4 +50,5 @@ for name in ("new", "do not belong"):
 
 # %%
 # More than one in a hundred new rows are below the limit although they are of the same kind: training rows have higher
-# densities, because the functions were fitted to them. If the limit has to be exact, set it with rows that were held out.
+# densities, because the functions were fitted to them. If the limit has to be exact, set it with rows that were held
+# out.

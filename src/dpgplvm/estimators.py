@@ -93,8 +93,8 @@ class BayesianGPLVM(LatentModel):
 class MRD(LatentModel):
     """Manifold relevance determination: groups of columns are given, the latents each depends on are learned.
 
-    The other parameters, and the attributes, are those of :class:`BayesianGPLVM`; groups keep the order in which they are
-    given.
+    The other parameters, and the attributes, are those of :class:`BayesianGPLVM`; groups keep the order in which they
+    are given.
 
     Parameters
     ----------
@@ -156,8 +156,8 @@ class MRD(LatentModel):
 class DPGPLVM(LatentModel):
     """DP-GP-LVM: the groups of columns, and their number, are learned together with the latents.
 
-    The other parameters, and the attributes, are those of :class:`BayesianGPLVM`. Groups come sorted by size, and groups
-    without columns are left out.
+    The other parameters, and the attributes, are those of :class:`BayesianGPLVM`. Groups come sorted by size, and
+    groups without columns are left out.
 
     Parameters
     ----------
