@@ -7,8 +7,8 @@ model is not told whose they are. It finds the two people, and for each of them 
 """
 
 # %%
-# ``make_walkers`` simulates what a pose tracker sees. We take every twelfth frame, and measure from everyone's own hips,
-# so that it is about how people move and not about where they are.
+# ``make_walkers`` simulates what a pose tracker sees. We take every twelfth frame, and measure from everyone's own
+# hips, so that it is about how people move and not about where they are.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,8 +29,8 @@ print(model.summary())
 
 # %%
 # Which latents do the groups listen to, and what do they do? Every group has two latents of its own, in which its
-# frames go round. Walking round the loop, we ask the model for the pose (``predict``): left limbs are light, right ones dark.
-# Trunk and head, which are not in the table, are drawn in.
+# frames go round. Walking round the loop, we ask the model for the pose (``predict``): left limbs are light, right
+# ones dark. Trunk and head, which are not in the table, are drawn in.
 
 
 def draw_pose(axis: plt.Axes, pose: pd.Series, person: int, at: np.ndarray, colour: str) -> None:
