@@ -145,7 +145,13 @@ def test_a_move_that_brings_its_start_keeps_the_order_of_its_groups(float64, toy
     order[[0, 1]] = (1, 0) if first == 0 else (0, 1)
     free = reordered(fitted.state_.free, order)
     objective = Objective(problem.model, Y, n_in_play=2)
-    best = Grouping(climb(objective, free, 0), fitted.corrected_bound_, 2, np.asarray(objective.evaluate(free).bounds))
+    best = Grouping(
+        problem.model,
+        climb(objective, free, 0),
+        fitted.corrected_bound_,
+        2,
+        np.asarray(objective.evaluate(free).bounds),
+    )
     assert best.labels[0] == 1
     tried = []
     monkeypatch.setattr("dpgplvm.inference.moves._at_rest", lambda problem, grouping: grouping)

@@ -164,7 +164,8 @@ class DPGPLVM(LatentModel):
     truncation : int or None
         Most groups that there can be; None takes min(D, 20). No more than there are columns are used.
     kernel : {"auto", "rbf", "linear", "rbf+linear"} or Kernel
-        "auto" takes "rbf" or "linear", whichever gives a fit of one group the higher corrected bound.
+        "auto" takes "rbf" or "linear", whichever gives a fit of one group the higher corrected bound; linear groups end
+        with "rbf+linear" where that raises it further.
     noise : {"auto", "group", "column"}
         Whether noise belongs to groups, as in the paper, or noise and scale belong to every column; "auto" is "column",
         or "group" with the paper's own bound or optimiser.

@@ -137,6 +137,7 @@ class LatentModel(Predictions, BaseEstimator):
                     n_starts=getattr(self, "n_starts", 1),
                     n_jobs=getattr(self, "n_jobs", None),
                     kernels=self._kernels(),
+                    enrich=self.kernel == "auto",
                 ),
                 np.random.default_rng(data.seed(self.random_state)),
                 start,

@@ -77,7 +77,8 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     # With one group, latents that only a few columns listen to do not pay for themselves, and are silenced: profiles
     # show what there was before.
     before = ended.one_group if len(seen) == 1 else None
-    clustered = profiles(Problem(model, Y).slopes(before or state).moments)
+    whose, where = (before.model, before.climb.state) if before else (model, state)
+    clustered = profiles(Problem(whose, Y).slopes(where).moments)
     return Results(
         latents=np.asarray(marginals.mean)[:, used],
         latent_variance=np.asarray(marginals.variance)[:, used],

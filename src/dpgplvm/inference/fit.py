@@ -9,6 +9,7 @@ import numpy as np
 
 from dpgplvm.inference import paper
 from dpgplvm.inference.climb import Climb, Climbable, climb
+from dpgplvm.inference.grouping import Grouping
 from dpgplvm.inference.mixed import MixedObjective, MixedVariables
 from dpgplvm.inference.moves import Move
 from dpgplvm.inference.objective import Objective
@@ -18,7 +19,7 @@ from dpgplvm.inference.search import OF_COLUMNS
 from dpgplvm.inference.start import finest_precision, from_principal_components
 from dpgplvm.inference.starts import Start, search_from_several_starts
 from dpgplvm.model.bound import Model
-from dpgplvm.model.state import Free, State
+from dpgplvm.model.state import Free
 
 _ITERATIONS_WITH_NOISE_HELD = 100
 
@@ -32,7 +33,7 @@ class Fit(NamedTuple):
     starts: list[Start] = []
     coassignment: np.ndarray | None = None  # [D, D]; None: phi says it all
     corrected: float | None = None  # the bound with the Occam factor, where groups were searched for
-    one_group: State | None = None  # what a search had before there were groups
+    one_group: Grouping | None = None  # what a search had before there were groups
 
 
 def fit(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator, start: Free | None = None) -> Fit:
@@ -43,9 +44,9 @@ def fit(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator,
             everything["free"] = start
         return Fit(model, paper.ascend(model, Y, everything, options.max_iter, options.mixed, options.assignments))
     if start is None and options.assignments is None and not options.mixed and options.max_iter > 0:
-        model, found, starts, coassignment = search_from_several_starts(model, Y, options, rng)
-        before = found.one_group.climb.state
-        return Fit(model, found.best.climb, found.moves, starts, coassignment, found.best.corrected, before)
+        found, starts, coassignment = search_from_several_starts(model, Y, options, rng)
+        best = found.best
+        return Fit(best.model, best.climb, found.moves, starts, coassignment, best.corrected, found.one_group)
     return Fit(model, _climb_in_stages(model, Y, options, rng, start))
 
 

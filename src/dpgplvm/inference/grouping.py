@@ -20,6 +20,7 @@ from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
 from dpgplvm.inference.start import START_NOISE_SHARE
 from dpgplvm.model.bound import Model
+from dpgplvm.model.kernels import Linear
 from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError
 
@@ -52,14 +53,15 @@ class _Watch:
 class Interrupted(Exception):
     """Ends a search; whoever runs it keeps the best of what was reached before and of where this climb was."""
 
-    def __init__(self, reached: Climb) -> None:
-        super().__init__(reached)
-        self.reached = reached
+    def __init__(self, problem: Problem, reached: Climb) -> None:
+        super().__init__(problem, reached)
+        self.problem, self.reached = problem, reached
 
 
 class Grouping(NamedTuple):
     """A fitted grouping: its groups come first and largest first, and spare groups follow."""
 
+    model: Model  # whose kernel is not that of every grouping of a search
     climb: Climb
     corrected: float  # the bound with the Occam factor
     n_groups: int
@@ -88,6 +90,10 @@ class Problem(NamedTuple):
     model: Model
     Y: np.ndarray
     ceiling: Ceiling = NO_CEILING
+
+    @property
+    def is_linear(self) -> bool:
+        return isinstance(self.model.kernel, Linear)
 
     def fit(self, start: Free, labels: np.ndarray, n_held: int, n_free: int, tol: float) -> Grouping:
         """Climb with the columns held in these groups, then with assignments inferred among them."""
@@ -142,7 +148,7 @@ class Problem(NamedTuple):
     ) -> Climb:
         ended = climb(objective, start, max_iter, tol, hold, ceiling=self.ceiling, callback=watch)
         if ended.outcome is Outcome.INTERRUPTED:
-            raise Interrupted(ended)
+            raise Interrupted(self, ended)
         return ended
 
     def judge(self, ended: Climb) -> Grouping:
@@ -157,7 +163,7 @@ class Problem(NamedTuple):
         state = jax.tree.map(np.asarray, tidy.state)
         ended = ended._replace(state=state, terms=jax.tree.map(np.asarray, tidy.terms), value=tidy.value)
         corrected = corrected_bound(self.model, self.Y, tidy, n_groups)
-        return Grouping(ended, corrected, n_groups, np.asarray(tidy.bounds))
+        return Grouping(self.model, ended, corrected, n_groups, np.asarray(tidy.bounds))
 
     def smoothed(self, grouping: Grouping, slopes: Slopes) -> Free:
         """The same grouping from smoother functions and vaguer latents, climbed while the noise is held where a search

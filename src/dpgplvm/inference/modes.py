@@ -4,10 +4,14 @@ Given x, the columns of a row are independent Gaussians, with the uncertainty of
 variance. A posterior like that can have several peaks, far from each other, when a row shows few columns or lies where
 no training row was. Each peak is climbed by Gauss-Newton steps, all rows side by side, from the best places of a cloud
 of points that serves all rows.
+
+Columns with little noise make narrow peaks, with others between them and any start. So the first steps are taken with
+noise added to all columns, which leaves the broad ones.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,9 +24,11 @@ _SHARE_FROM_PRIOR = 0.25
 # Starts are at least this far apart, in standard deviations of the latents over the training rows.
 _APART = 0.5
 _STILL = 1e-3  # latents that vary less than this over the training rows are at their prior
-_FIRST_STEPS, _MOST_STEPS, _DONE, _STUCK = 4, 25, 1e-4, 1e6
-# Starts of every row; two peaks are one when they are no more standard deviations apart than this.
-_STARTS, _SAME_PEAK = 10, 1.0
+_BLURRED_STEPS, _FIRST_STEPS, _MOST_STEPS, _DONE, _STUCK = 5, 4, 25, 1e-4, 1e6
+_BLUR = 0.1  # variance added to that of a column, as a share of what its function varies
+# Starts of every row, and how many of them go on after the first steps; two peaks are one when they are no more standard
+# deviations apart than this.
+_STARTS, _KEPT, _SAME_PEAK = 30, 10, 1.0
 _REPEATED = 20.0  # nats that another peak may be lower and still be kept in place of a repetition
 
 
@@ -39,10 +45,11 @@ class Cloud(NamedTuple):
     each: the likelihood of any row at any of them is a matrix product."""
 
     points: np.ndarray  # [C, Q]
-    precision: np.ndarray  # [C, D]
+    precision: np.ndarray  # [C, D], blurred
     mean: np.ndarray  # [C, D]
     log_prior: np.ndarray  # [C]
     near: np.ndarray  # [C, C] too near to each other to be two starts
+    blur: np.ndarray  # [D] variance added to that of every column
 
     @classmethod
     def of(cls, predictor: Predictor) -> Cloud:
@@ -57,10 +64,13 @@ class Cloud(NamedTuple):
         points = np.concatenate([mean[rows[: len(mean)]], around, prior]) * used
         predicted, spread = predictor.at_points(points)
         scaled = points[:, used] / np.maximum(mean[:, used].std(axis=0), _STILL)
-        return cls(points, 1.0 / spread, predicted, -0.5 * (points**2).sum(axis=1), cdist(scaled, scaled) < _APART)
+        near = cdist(scaled, scaled) < _APART
+        blur = _BLUR * predicted[: len(mean)].var(axis=0)
+        return cls(points, 1.0 / (spread + blur), predicted, -0.5 * (points**2).sum(axis=1), near, blur)
 
     def starts(self, values: np.ndarray, observed: np.ndarray, n_starts: int) -> np.ndarray:
-        """[S, P, Q]: for every row the points with the highest posterior that are not too near to each other."""
+        """[S, P, Q]: for every row the points with the highest posterior, blurred, that are not too near to each
+        other."""
         pull = self.precision * self.mean
         level = pull * self.mean - np.log(self.precision)
         heights = values @ pull.T - 0.5 * values**2 @ self.precision.T - 0.5 * observed @ level.T + self.log_prior
@@ -74,16 +84,24 @@ class Cloud(NamedTuple):
 
 def find_modes(predictor: Predictor, cloud: Cloud, values: np.ndarray, observed: np.ndarray, n_peaks: int) -> Modes:
     """The best peaks of every row; `values` [S, D] are zero where `observed` [S, D] is."""
-    modes = _climbed(predictor, cloud.starts(values, observed, _STARTS), values, observed, _FIRST_STEPS)
-    return _climbed(predictor, _best(modes, n_peaks).at, values, observed, _MOST_STEPS)
+    climb = partial(_climbed, predictor, values, observed)
+    blurred = climb(cloud.starts(values, observed, _STARTS), _BLURRED_STEPS, cloud.blur)
+    modes = climb(_best(blurred, _KEPT).at, _FIRST_STEPS)
+    return climb(_best(modes, n_peaks).at, _MOST_STEPS)
 
 
 def _climbed(
-    predictor: Predictor, starts: np.ndarray, values: np.ndarray, observed: np.ndarray, max_steps: int
+    predictor: Predictor,
+    values: np.ndarray,
+    observed: np.ndarray,
+    starts: np.ndarray,
+    max_steps: int,
+    blur: np.ndarray | float = 0.0,
 ) -> Modes:
     """From starts [S, P, Q], P of them for every row."""
     n_rows, n_starts, n_latents = starts.shape
-    climbing = _GaussNewton(predictor, np.repeat(values, n_starts, axis=0), np.repeat(observed, n_starts, axis=0))
+    of_starts = np.repeat(values, n_starts, axis=0), np.repeat(observed, n_starts, axis=0)
+    climbing = _GaussNewton(predictor, *of_starts, blur)
     at, information, height = climbing.climb(starts.reshape(-1, n_latents), max_steps)
     of_rows = (part.reshape(n_rows, n_starts, *part.shape[1:]) for part in (at, information, height))
     return Modes(*of_rows)
@@ -108,8 +126,10 @@ class _GaussNewton:
     """Damped Gauss-Newton steps (Levenberg and Marquardt's) up log p(y, x), for all rows at once, along the latents
     that the training rows use; the others stay where they are."""
 
-    def __init__(self, predictor: Predictor, values: np.ndarray, observed: np.ndarray) -> None:
-        self._predictor, self._values, self._observed = predictor, values, observed
+    def __init__(
+        self, predictor: Predictor, values: np.ndarray, observed: np.ndarray, blur: np.ndarray | float
+    ) -> None:
+        self._predictor, self._values, self._observed, self._blur = predictor, values, observed, blur
         self._axes = np.eye(predictor.training.mean.shape[1])[_used(predictor)]
 
     def climb(self, at: np.ndarray, max_steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -143,6 +163,7 @@ class _GaussNewton:
 
     def _evaluate(self, rows: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         mean, variance = self._predictor.at_points(X)
+        variance = variance + self._blur
         values, observed = self._values[rows], self._observed[rows]
         return log_joint(X, mean, variance, values, observed), observed * (values - mean), observed / variance
 

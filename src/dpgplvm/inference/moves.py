@@ -37,7 +37,7 @@ _HELD, _FREE, _FREE_AFTER_SMOOTHING, _TO_REST, _TOLERANCE = 25, 40, 100, 200, 3e
 class Move(NamedTuple):
     """One move that was tried."""
 
-    kind: str  # "smooth", "silence", "merge", "dissolve", "split" or "recluster"
+    kind: str  # "smooth", "silence", "merge", "dissolve", "split", "recluster" or "enrich"
     groups_before: int
     groups_after: int
     corrected_before: float

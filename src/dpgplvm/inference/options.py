@@ -24,6 +24,7 @@ class Options(NamedTuple):
     n_starts: int = 1
     n_jobs: int | None = None
     kernels: tuple[Kernel, ...] = ()  # to choose from; empty: the model's own
+    enrich: bool = False  # whether the sum of the two that there are may take the place of the one that was chosen
 
     @property
     def sizes(self) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""Finding the groups, in stages: one group, sparse axes, clusters of columns, the best of them, moves.
+"""Finding the groups, in stages: one group, sparse axes, clusters of columns, the best of them, moves, a richer kernel.
 
 Optimising everything at once does not find the structure: columns' log-evidences differ by tens of nats, so assignments
 are hard after one step, and stay in one group. What finds it is a good place to start from.
@@ -14,6 +14,7 @@ from scipy.cluster.hierarchy import fcluster
 
 from dpgplvm.inference.axes import Slopes, axes_for_groups, rotate, sparse_axes
 from dpgplvm.inference.climb import Callback, Climb, climb
+from dpgplvm.inference.enrich import enrich
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem, start_from_labels
 from dpgplvm.inference.moves import Move, improve
 from dpgplvm.inference.objective import Objective
@@ -50,8 +51,11 @@ def search(problem: Problem, options: Options, rng: np.random.Generator, single:
         for reached in _stages(problem, options, rng, single, moves):
             best, before = reached, before or reached
     except (Interrupted, KeyboardInterrupt) as stopped:
-        last = stopped.reached if isinstance(stopped, Interrupted) else single if best is None else None
-        left = [one for one in (best, last and problem.judge(last)) if one is not None]
+        left = [] if best is None else [best]
+        if isinstance(stopped, Interrupted):
+            left.append(stopped.problem.judge(stopped.reached))
+        elif not left and single is not None:
+            left.append(problem.judge(single))
         if not left:
             raise KeyboardInterrupt from None
         best = max(left, key=lambda one: one.corrected).ended(Outcome.INTERRUPTED)
@@ -66,8 +70,8 @@ def _stages(
     if single is None:
         single = one_group(problem, options, rng, scattered=True)
     if single.outcome is Outcome.INTERRUPTED:
-        raise Interrupted(single)
-    best = _with_noise_of_columns(problem, single) if options.noise == "column" else problem.judge(single)
+        raise Interrupted(problem, single)
+    best = with_own_noise(problem, single, options)
     yield best
 
     if options.n_groups > 1:
@@ -80,10 +84,18 @@ def _stages(
         for better in improve(problem, best, _MOST_MOVES, moves):
             best = better
             yield best
-    yield _to_the_end(problem, best, options, len(moves) >= _MOST_MOVES)
+    moves_spent = len(moves) >= _MOST_MOVES
+    if options.enrich and problem.is_linear:
+        best = enrich(problem, best, options.n_inducing, rng, moves)
+        yield best
+        problem = problem._replace(model=best.model)
+    yield _to_the_end(problem, best, options, moves_spent)
 
 
-def _with_noise_of_columns(problem: Problem, single: Climb) -> Grouping:
+def with_own_noise(problem: Problem, single: Climb, options: Options) -> Grouping:
+    """The first stage's fit, with noise of columns set free where that is what they are to have."""
+    if options.noise == "group":
+        return problem.judge(single)
     try:
         return problem.fit(single.state.free, np.zeros(problem.Y.shape[1], dtype=int), 0, _ONE_GROUP, _LOOSE)
     except NumericalError:

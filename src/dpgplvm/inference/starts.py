@@ -13,11 +13,12 @@ from joblib import Parallel, delayed
 from sklearn.metrics import adjusted_rand_score
 
 from dpgplvm.inference.climb import Callback, Climb
-from dpgplvm.inference.grouping import Problem
+from dpgplvm.inference.enrich import enrich
+from dpgplvm.inference.grouping import Interrupted, Problem
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
-from dpgplvm.inference.search import Found, one_group, search
+from dpgplvm.inference.search import Found, one_group, search, with_own_noise
 from dpgplvm.inference.start import finest_precision
 from dpgplvm.model.bound import Model
 from dpgplvm.numerics import NumericalError, computing, double_precision
@@ -36,7 +37,6 @@ class Start(NamedTuple):
 class Searched(NamedTuple):
     """The best of several starts, and all of them."""
 
-    model: Model
     best: Found
     starts: list[Start]
     coassignment: np.ndarray  # [D, D] probability that two columns share a group, averaged over starts
@@ -45,65 +45,79 @@ class Searched(NamedTuple):
 def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator) -> Searched:
     """Search from as many places as asked for; the first is the plain one, the others scatter the latents.
 
-    Every start has its own random numbers, so the answer is the same for any number of workers. Ctrl-C keeps the best
-    of what has been reached.
+    Every start has its own random numbers, so the answer is the same for any number of workers. Where one group does
+    not settle which kernel is best, the plain start is searched with each, and the others with the better one. Ctrl-C
+    keeps the best of what has been reached.
     """
-    problem, single = choose_kernel(model, Y, options, rng.spawn(1)[0])
-    seeds = rng.spawn(options.n_starts)
-    if single.outcome is Outcome.INTERRUPTED:
-        seeds = seeds[:1]
-    run = _one_after_the_other if options.n_jobs in (None, 1) or len(seeds) == 1 else _in_processes
-    found, interrupted = run(problem, options, seeds, single)
+    contenders = choose_kernels(model, Y, options, rng.spawn(1)[0])
+    plain, *scattered = rng.spawn(options.n_starts)
+    found, interrupted = _run([_Job(problem, plain, single) for problem, single in contenders], options)
+    found = [max(found, key=lambda one: one.best.corrected)]
+    if scattered and not interrupted:
+        # The kernel with which its groups were found, not a richer one that it may have in the end.
+        problem = contenders[0][0]._replace(model=found[0].one_group.model)
+        others, interrupted = _run([_Job(problem, seed) for seed in scattered], options)
+        found += others
     # Starts that were cut off say little about how far starts agree.
     compared = [one for one in found if one.best.climb.outcome is not Outcome.INTERRUPTED] or found
     together = np.mean([one.best.climb.state.phi @ one.best.climb.state.phi.T for one in compared], axis=0)
     best = max(found, key=lambda one: one.best.corrected)
     if interrupted:
         best = best._replace(best=best.best.ended(Outcome.INTERRUPTED))
-    return Searched(problem.model, best, [_start(one) for one in compared], together)
+    return Searched(best, [_start(one) for one in compared], together)
 
 
-def _one_after_the_other(
-    problem: Problem, options: Options, seeds: list[np.random.Generator], single: Climb
-) -> tuple[list[Found], bool]:
-    """What the starts found, those that failed left out, and whether Ctrl-C ended them."""
-    found: list[Found] = []
-    failure: NumericalError | None = None
-    for number, seed in enumerate(seeds):
+class _Job(NamedTuple):
+    """One search."""
+
+    problem: Problem
+    rng: np.random.Generator
+    single: Climb | None = None  # None: from scattered latents
+
+    def run(self, options: Options) -> Found | NumericalError:
         try:
-            found.append(search(problem, options, seed, None if number else single))
+            return search(self.problem, options, self.rng, self.single)
         except NumericalError as error:
-            failure = error
+            return error
+
+
+def _run(jobs: list[_Job], options: Options) -> tuple[list[Found], bool]:
+    """What the searches found, those that failed left out, and whether Ctrl-C ended them."""
+    run = _one_after_the_other if options.n_jobs in (None, 1) or len(jobs) == 1 else _in_processes
+    ended, interrupted = run(jobs, options)
+    found = [one for one in ended if isinstance(one, Found)]
+    if not found and jobs[0].single is not None:
+        raise next((one for one in ended if isinstance(one, NumericalError)), KeyboardInterrupt())
+    return found, interrupted
+
+
+def _one_after_the_other(jobs: list[_Job], options: Options) -> tuple[list[Found | NumericalError], bool]:
+    ended: list[Found | NumericalError] = []
+    for job in jobs:
+        try:
+            ended.append(job.run(options))
         except KeyboardInterrupt:
-            if not found:
-                raise
-            return found, True
-        if found and found[-1].best.climb.outcome is Outcome.INTERRUPTED:
-            return found, True
-    if failure and not found:
-        raise failure
-    return found, False
+            return ended, True
+        last = ended[-1]
+        if isinstance(last, Found) and last.best.climb.outcome is Outcome.INTERRUPTED:
+            return ended, True
+    return ended, False
 
 
-def _in_processes(
-    problem: Problem, options: Options, seeds: list[np.random.Generator], single: Climb
-) -> tuple[list[Found], bool]:
+def _in_processes(jobs: list[_Job], options: Options) -> tuple[list[Found | NumericalError], bool]:
     """The same, side by side."""
-    jobs = (
-        delayed(_in_a_worker)(number, problem, options, seed, None if number else single)
-        for number, seed in enumerate(seeds)
-    )
     ended: dict[int, Found | NumericalError] = {}
+    workers = Parallel(options.n_jobs, return_as="generator_unordered")
     interrupted = False
     try:
-        ended.update(Parallel(options.n_jobs, return_as="generator_unordered")(jobs))
+        ended.update(workers(delayed(_in_a_worker)(number, job, options) for number, job in enumerate(jobs)))
     except KeyboardInterrupt:
         interrupted = True
-    found = [one for _, one in sorted(ended.items()) if isinstance(one, Found)]
-    if interrupted and not found:
-        found = [search(problem, options, seeds[0], single._replace(outcome=Outcome.INTERRUPTED))]
-    if not found:
-        raise next(one for one in ended.values() if isinstance(one, NumericalError))
+    found = [one for _, one in sorted(ended.items())]
+    if interrupted and not any(isinstance(one, Found) for one in found) and jobs[0].single is not None:
+        # What there was before the workers began.
+        cut_off = jobs[0]._replace(single=jobs[0].single._replace(outcome=Outcome.INTERRUPTED))
+        found.append(cut_off.run(options))
     return found, interrupted
 
 
@@ -113,11 +127,14 @@ def agreement(starts: list[Start]) -> float:
     return float(np.mean(pairs)) if pairs else 1.0
 
 
-def choose_kernel(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator) -> tuple[Problem, Climb]:
-    """The kernel whose fit of one group has the highest corrected bound, and that fit.
+def choose_kernels(
+    model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator
+) -> list[tuple[Problem, Climb]]:
+    """Kernels worth a search, and the fit of one group with each, with the noise still common to all columns.
 
-    It is chosen while the noise is common to all columns: free noise of columns can make a flexible kernel look good by
-    what it does to a few of them. After Ctrl-C it is the first that got anywhere.
+    The first has the highest corrected bound there: free noise of columns can make a flexible kernel look good by what
+    it does to a few of them. Another is worth a search where it is ahead once the noise is free, and a linear kernel is
+    enriched. After Ctrl-C there is one, the first that got anywhere.
     """
     ceiling = finest_precision(Y, options.noise)
     problems = [Problem(replace(model, kernel=kernel), Y, ceiling) for kernel in options.kernels or (model.kernel,)]
@@ -127,12 +144,22 @@ def choose_kernel(model: Model, Y: np.ndarray, options: Options, rng: np.random.
     if not reached:
         raise next(failure for failure in singles if isinstance(failure, NumericalError))
     if len(reached) == 1:
-        return reached[0]
+        return reached
     try:
-        return max(reached, key=lambda pair: pair[0].judge(pair[1]).corrected)
-    except KeyboardInterrupt:
+        first, *others = sorted(reached, key=lambda pair: -pair[0].judge(pair[1]).corrected)
+        promised = _promise(*first, options, rng)
+        return [first, *(other for other in others if _promise(*other, options, rng) > promised)]
+    except (Interrupted, KeyboardInterrupt):
         problem, single = reached[0]
-        return problem, single._replace(outcome=Outcome.INTERRUPTED)
+        return [(problem, single._replace(outcome=Outcome.INTERRUPTED))]
+
+
+def _promise(problem: Problem, single: Climb, options: Options, rng: np.random.Generator) -> float:
+    """The corrected bound that a kernel reaches with one group."""
+    reached = with_own_noise(problem, single, options)
+    if options.enrich and problem.is_linear:
+        reached = enrich(problem, reached, options.n_inducing, rng, [])
+    return reached.corrected
 
 
 def _side_by_side(
@@ -166,14 +193,9 @@ def _side_by_side(
         return [first, *(None for _ in others)]
 
 
-def _in_a_worker(
-    number: int, problem: Problem, options: Options, rng: np.random.Generator, single: Climb | None
-) -> tuple[int, Found | NumericalError]:
-    try:
-        with computing():
-            return number, search(problem, options, rng, single)
-    except NumericalError as error:
-        return number, error
+def _in_a_worker(number: int, job: _Job, options: Options) -> tuple[int, Found | NumericalError]:
+    with computing():
+        return number, job.run(options)
 
 
 def _start(found: Found) -> Start:
