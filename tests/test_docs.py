@@ -1,4 +1,7 @@
-"""The code of the documentation runs, page by page, and prints what the pages say that it prints."""
+"""The code of the documentation runs, page by page, and prints what the pages say that it prints.
+
+`python tests/test_docs.py [page ...]` writes what it prints now into the pages.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import io
 import re
 import runpy
 import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from itertools import pairwise
@@ -104,3 +108,19 @@ def test_command_on_the_page_is_understood(command):
 def test_gallery_example_runs(example, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     runpy.run_path(str(example), run_name="__main__")
+
+
+def write_outputs(page: Path) -> None:
+    """Put what the blocks print now in the place of what the page shows."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    text = page.read_text(encoding="utf-8")
+    for block, shown in code_and_output(page):
+        printed = "\n".join(line.rstrip() for line in run(block, page, namespace).splitlines())
+        before, after = (f"{block.content}```\n\n```text\n{output.rstrip()}\n```" for output in (shown, printed))
+        text = text.replace(before, after)
+    page.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for given in sys.argv[1:] or _PAGES:
+        write_outputs(Path(given))
