@@ -82,7 +82,7 @@ FILES = {
     "underscore": (b"a,b\n1,1_000\n", "('1_000' in line 2)"),
     "both marks": (b"a;b\n1,5;1.5\n", "--decimal"),
     "a line too long": (b"a,b\n1,2\n\n1,2,3\n", "line 4 of data.csv has 3 cells, the first line has 2"),
-    "a line too short": (b"a,b,c\n1,2,3\n4\n", "line 3 of data.csv has 1 cells, the first line has 3"),
+    "a line too short": (b"a,b,c\n1,2,3\n4\n", "line 3 of data.csv has 1 cell, the first line has 3"),
     "a quote left open": (b'a,b\n1,"2\n3,4\n', "quote that is out of place"),
     "latin-1": (b"a,b\n1,2\n\xe9,3\n", "not UTF-8 (byte 0xe9 in line 3)"),
     "utf-16": ("a,b\n1,2\n".encode("utf-16"), "not UTF-8"),

@@ -15,12 +15,10 @@ from functools import partial
 
 import dpgplvm
 from dpgplvm.commands import asking, demo, fitting
-from dpgplvm.commands.console import PROGRAM, Parser, say, warnings_of_one_line
+from dpgplvm.commands.console import PROGRAM, Exit, Parser, say, warnings_of_one_line
 
 # Each adds the subcommands of one kind with `add_to`; `--help` shows them in this order.
 _GROUPS = (demo, fitting, asking)
-
-_OK, _UNEXPECTED, _BAD_INPUT, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 2, 130, 141
 
 _EXIT_CODES = """\
 exit codes: 0 done; 1 unexpected trouble; 2 bad usage or bad input; 130 interrupted.
@@ -40,17 +38,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read the output has had enough. What Python still holds for it must not be written at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
+        return Exit.BROKEN_PIPE
     except KeyboardInterrupt:
-        say("interrupted before there was a result: nothing was written")
-        return _INTERRUPTED
+        say("interrupted")
+        return Exit.INTERRUPTED
     except (ValueError, OSError) as error:
         _tell(error, str(error), debug)
-        return _BAD_INPUT
+        return Exit.BAD_INPUT
     except Exception as error:
         hint = "" if debug else " (--debug shows where)"
         _tell(error, f"unexpected {type(error).__name__}: {error}{hint}", debug)
-        return _UNEXPECTED
+        return Exit.UNEXPECTED
 
 
 def _parser() -> Parser:

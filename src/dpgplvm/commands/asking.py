@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import dpgplvm
-from dpgplvm.commands.console import InputError, Parser, add_command, note
+from dpgplvm.commands.console import Exit, InputError, Parser, add_command, note, show
 from dpgplvm.commands.delimited import Style
 from dpgplvm.commands.reading import STDIN, Index, Table, add_options, check_file, read
 from dpgplvm.commands.writing import STDOUT, check_tables, write_table
@@ -91,14 +91,14 @@ def add_to(commands: Any) -> None:
     _add_output(parser, "the standard deviation of every entry, noise included", quantiles=True)
 
 
-def summary(arguments: argparse.Namespace) -> int:
+def summary(arguments: argparse.Namespace) -> Exit:
     """Carry out `dpgplvm summary`."""
     model = _load(arguments)
-    print(json.dumps(_for_machines(model), indent=2, default=_plain) if arguments.json else model.summary())
-    return 0
+    show(json.dumps(_for_machines(model), indent=2, default=_plain) if arguments.json else model.summary())
+    return Exit.DONE
 
 
-def transform(arguments: argparse.Namespace) -> int:
+def transform(arguments: argparse.Namespace) -> Exit:
     """Carry out `dpgplvm transform`."""
     check_tables([arguments.output, arguments.std], _inputs(arguments))
     model = _load(arguments)
@@ -111,10 +111,10 @@ def transform(arguments: argparse.Namespace) -> int:
     if arguments.std is not None:
         write_table(arguments.std, names, np.sqrt(variance), index, style)
     write_table(arguments.output, names, mean, index, style)
-    return 0
+    return Exit.DONE
 
 
-def impute(arguments: argparse.Namespace) -> int:
+def impute(arguments: argparse.Namespace) -> Exit:
     """Carry out `dpgplvm impute`."""
     quantiles = _checked_quantiles(arguments)
     check_tables([arguments.output, arguments.std, *quantiles], _inputs(arguments))
@@ -126,9 +126,7 @@ def impute(arguments: argparse.Namespace) -> int:
     cells, index, style = None, _index(table), _style(arguments, table)
     if table is not None:
         gaps = np.isnan(table.values)
-        note(
-            arguments, f"{table.source}: {len(gaps)} rows, {gaps.sum()} gaps filled in {gaps.any(axis=1).sum()} of them"
-        )
+        note(arguments, f"{table.source}: {len(gaps)} rows, gaps filled: {gaps.sum()}")
         if table.cells is not None:
             cells = table.cells.copy()
             cells[gaps] = None
@@ -141,10 +139,10 @@ def impute(arguments: argparse.Namespace) -> int:
         for place, values in zip(quantiles, found, strict=True):
             write_table(place, names, values, index, style, cells)
     write_table(arguments.output, names, filled, index, style, cells)
-    return 0
+    return Exit.DONE
 
 
-def predict(arguments: argparse.Namespace) -> int:
+def predict(arguments: argparse.Namespace) -> Exit:
     """Carry out `dpgplvm predict`."""
     quantiles = _checked_quantiles(arguments)
     check_tables([arguments.output, arguments.std, *quantiles], _inputs(arguments))
@@ -167,7 +165,7 @@ def predict(arguments: argparse.Namespace) -> int:
         for place, values in zip(quantiles, found, strict=True):
             write_table(place, names, values, index, style)
     write_table(arguments.output, names, mean, index, style)
-    return 0
+    return Exit.DONE
 
 
 def _add_model(parser: Parser) -> None:

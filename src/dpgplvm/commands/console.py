@@ -7,11 +7,22 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from enum import IntEnum
 from importlib import import_module
 from typing import Any, NoReturn
 
 PROGRAM = "dpgplvm"
+
+
+class Exit(IntEnum):
+    """How a command ended; the last two as shells know them."""
+
+    DONE = 0
+    UNEXPECTED = 1
+    BAD_INPUT = 2
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
 
 
 class InputError(ValueError):
@@ -22,10 +33,10 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{PROGRAM}: error: {one_line(message)}: see {self.prog} --help\n")
+        self.exit(Exit.BAD_INPUT, f"{PROGRAM}: error: {one_line(message)} (see {self.prog} --help)\n")
 
 
-def add_command(commands: Any, name: str, run: Callable[..., int], purpose: str, about: str, examples: str) -> Parser:
+def add_command(commands: Any, name: str, run: Callable[..., Exit], purpose: str, about: str, examples: str) -> Parser:
     """A subcommand that is carried out by `run`, which takes the arguments and returns the exit code."""
     parser = commands.add_parser(
         name,
@@ -48,8 +59,15 @@ def note(arguments: argparse.Namespace, text: str) -> None:
 
 
 def say(text: str) -> None:
-    """One line on stderr."""
-    print(f"{PROGRAM}: {one_line(text)}", file=sys.stderr, flush=True)
+    """One line on stderr; where nobody reads that any more, work goes on."""
+    with suppress(OSError):
+        print(f"{PROGRAM}: {one_line(text)}", file=sys.stderr, flush=True)
+
+
+def show(text: str) -> None:
+    """A result for people, on stdout, whatever letters that has."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, errors="replace").decode(encoding))
 
 
 def one_line(text: object) -> str:

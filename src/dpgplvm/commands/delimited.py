@@ -93,8 +93,8 @@ def read(source: str, text: str, delimiter: str | None, *, header: bool) -> Reco
     for row, line in zip(rows, lines, strict=True):
         if len(row) != width:
             raise InputError(
-                f"line {line} of {source} has {len(row)} cells, the first line has {width}: mend it, or say what is "
-                f"between cells with --delimiter ({delimiter!r} was taken)"
+                f"line {line} of {source} has {len(row)} cell{'s' * (len(row) != 1)}, the first line has {width}: mend "
+                f"it, or say what is between cells with --delimiter ({delimiter!r} was taken)"
             )
     if not header:
         return Records([], rows, lines, delimiter)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgplvm.commands.console import InputError, add_command, note
+from dpgplvm.commands.console import Exit, InputError, add_command, note, show
 from dpgplvm.commands.delimited import Style
+from dpgplvm.commands.options import progress
 from dpgplvm.commands.writing import write_table
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--quick", action="store_true", help="a small table, in seconds")
 
 
-def demo(arguments: argparse.Namespace) -> int:
+def demo(arguments: argparse.Namespace) -> Exit:
     """Carry out `dpgplvm demo`."""
     folder = Path(arguments.output)
     try:
@@ -55,10 +56,10 @@ def demo(arguments: argparse.Namespace) -> int:
     note(arguments, f"a table of {n_rows} rows and {n_columns} columns in 3 groups is in {folder / 'table.csv'}")
     note(arguments, "fitting ...")
     quick = {"n_latents": 4, "n_inducing": 15, "truncation": 4, "kernel": "rbf", "max_iter": 50}
-    settings: dict[str, Any] = quick if arguments.quick else {}
+    settings: dict[str, Any] = progress(arguments) | (quick if arguments.quick else {})
     model = DPGPLVM(random_state=0, **settings).fit(table.Y)
     model.save(folder / "model.dpgplvm")
-    print(model.summary())
+    show(model.summary())
     agreement = adjusted_rand_score(table.groups, model.groups_)
     print(f"\nagreement with the true groups (adjusted Rand index, 1 is perfect): {agreement:.2f}")
     print(f"table:   {folder / 'table.csv'}")
@@ -68,7 +69,7 @@ def demo(arguments: argparse.Namespace) -> int:
     except ImportError:
         note(arguments, "no picture, for want of matplotlib: pip install 'dpgplvm[plots]'")
     print(f"next:    dpgplvm transform {folder / 'model.dpgplvm'} {folder / 'table.csv'}")
-    return 0
+    return Exit.DONE
 
 
 def simulate(quick: bool = False) -> Views:

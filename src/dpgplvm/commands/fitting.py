@@ -9,14 +9,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpgplvm.commands.console import PROGRAM, InputError, add_command, note, say
-from dpgplvm.commands.options import MODELS, add_parameters, given_parameters, parameters
+from dpgplvm.commands.console import PROGRAM, Exit, InputError, add_command, note, say, show
+from dpgplvm.commands.options import MODELS, add_parameters, given_parameters, parameters, progress
 from dpgplvm.commands.reading import add_options, is_special, read, read_views
 from dpgplvm.commands.writing import check_outputs
 
@@ -59,37 +59,41 @@ def add_to(commands: Any) -> None:
     add_parameters(parser)
 
 
-def fit(arguments: argparse.Namespace) -> int:
+def fit(arguments: argparse.Namespace) -> Exit:
     """Carry out `dpgplvm fit`."""
     model, given = _model_and_parameters(arguments)
     _check_output(arguments)
     table = read(arguments.data, arguments)
     if arguments.views is not None:
         given["views"] = read_views(arguments.views)
-    gaps = np.isnan(table.values).mean()
-    note(arguments, f"{table.source}: {len(table.values)} rows, {table.values.shape[1]} columns, {gaps:.1%} gaps")
+    gaps, (n_rows, n_columns) = np.isnan(table.values), table.values.shape
+    note(arguments, f"{table.source}: {n_rows} rows, {n_columns} columns, gaps: {gaps.sum()} ({gaps.mean():.1%})")
 
     from dpgplvm import estimators
     from dpgplvm.inference.outcome import Outcome
 
     Y, began = table.for_model(), time.monotonic()
-    with _ctrl_c_is_acknowledged():
-        fitted = getattr(estimators, MODELS[model])(**given).fit(Y)
-    interrupted = fitted.outcome_ is Outcome.INTERRUPTED
+    try:
+        with _ctrl_c_is_acknowledged():
+            fitted = getattr(estimators, MODELS[model])(**given).fit(Y)
+    except KeyboardInterrupt:
+        say("interrupted before there was a model: nothing was saved")
+        return Exit.INTERRUPTED
     note(arguments, f"{fitted.outcome_.value} after {time.monotonic() - began:.1f} s")
+    interrupted = fitted.outcome_ is Outcome.INTERRUPTED
     if arguments.output is not None:
         place = _save(fitted, arguments.output)
-        what = "interrupted: the best model so far is" if interrupted else "the model is"
-        note(arguments, f"{what} in {place}")
-    print(fitted.summary())
-    return 130 if interrupted else 0
+        if interrupted:
+            say(f"interrupted: the best model so far is in {place}")
+        else:
+            note(arguments, f"the model is in {place}")
+    show(fitted.summary())
+    return Exit.INTERRUPTED if interrupted else Exit.DONE
 
 
 def _model_and_parameters(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     model = arguments.model or ("mrd" if arguments.views is not None else "dpgplvm")
     given = given_parameters(arguments)
-    if "verbose" in parameters():
-        given.setdefault("verbose", 0 if arguments.quiet else 1)
     foreign = [f"--{name.replace('_', '-')}" for name in given if model not in parameters()[name]]
     if arguments.views is not None and model != "mrd":
         foreign.append("--views")
@@ -97,7 +101,7 @@ def _model_and_parameters(arguments: argparse.Namespace) -> tuple[str, dict[str,
         raise InputError(
             f"{', '.join(foreign)} does not go with --model {model}: leave it out, or choose another model"
         )
-    return model, given
+    return model, progress(arguments) | given
 
 
 def _check_output(arguments: argparse.Namespace) -> None:
@@ -124,17 +128,19 @@ def _save(model: Any, output: str) -> str:
 @contextmanager
 def _ctrl_c_is_acknowledged() -> Iterator[None]:
     """Say at once that an interruption was heard: the fit needs a moment to round off what it has."""
-    if threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupted(*_: object) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         # Not through sys.stderr, which may be in the middle of another line.
-        os.write(2, f"\n{PROGRAM}: stopping with what there is; Ctrl-C again gives it up\n".encode())
+        with suppress(OSError):
+            os.write(2, f"\n{PROGRAM}: stopping with what there is; Ctrl-C again gives it up\n".encode())
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, interrupted)
+    signal.signal(signal.SIGINT, interrupted)
     try:
         yield
     finally:

@@ -52,6 +52,11 @@ def given_parameters(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in parameters() if hasattr(arguments, name)}
 
 
+def progress(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The parameter that makes a fit show how far it is, where the models have one."""
+    return {"verbose": 0 if arguments.quiet else 1} if "verbose" in parameters() else {}
+
+
 @cache
 def parameters() -> dict[str, dict[str, str]]:
     """Every parameter, with its default in each of the models that have it."""
@@ -66,6 +71,8 @@ def parameters() -> dict[str, dict[str, str]]:
 def _default_of(name: str) -> str:
     """The default in words, with the models that differ or that have the parameter alone."""
     defaults = parameters()[name]
+    if name == "verbose":
+        return "default: 1, or 0 with --quiet"
     by_value: dict[str, list[str]] = {}
     for model, default in defaults.items():
         by_value.setdefault(default, []).append(model)

@@ -85,7 +85,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def read(path: str, arguments: argparse.Namespace, known: Collection[str] = ()) -> Table:
     """The table in a file, or in standard input for "-"; where it has columns that are `known`, of these alone."""
     columns = _read_columns(path, arguments)
-    source = "standard input" if path == STDIN else path
+    source = _source(path)
     kept = list(range(len(columns.values)))
     index = columns.index
     if columns.names is not None:
@@ -169,6 +169,10 @@ def _read_columns(path: str, arguments: argparse.Namespace) -> Columns:
     return (_from_parquet if kind == "parquet" else _from_npz)(path, style)
 
 
+def _source(path: str) -> str:
+    return "standard input" if path == STDIN else path
+
+
 def _text(path: str) -> str:
     content = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
     try:
@@ -176,7 +180,7 @@ def _text(path: str) -> str:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise InputError(
-            f"{path} is not UTF-8 (byte 0x{content[error.start]:02x} in line {line}): "
+            f"{_source(path)} is not UTF-8 (byte 0x{content[error.start]:02x} in line {line}): "
             'save it as "CSV UTF-8", or convert it, such as with iconv -f latin1 -t utf-8'
         ) from None
 
@@ -184,7 +188,7 @@ def _text(path: str) -> str:
 def _from_text(path: str, arguments: argparse.Namespace, delimiter: str | None) -> Columns:
     style = Style.given(arguments.delimiter, arguments.decimal)
     given = style.delimiter if arguments.delimiter else delimiter
-    table = delimited.read(path, _text(path), given, header=not arguments.no_header)
+    table = delimited.read(_source(path), _text(path), given, header=not arguments.no_header)
     values = [np.array(column, dtype=object) for column in zip(*table.rows, strict=True)]
     if not table.rows:
         values = [np.empty(0, dtype=object) for _ in table.header]

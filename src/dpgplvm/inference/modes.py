@@ -26,8 +26,8 @@ _APART = 0.5
 _STILL = 1e-3  # latents that vary less than this over the training rows are at their prior
 _BLURRED_STEPS, _FIRST_STEPS, _MOST_STEPS, _DONE, _STUCK = 5, 4, 25, 1e-4, 1e6
 _BLUR = 0.1  # variance added to that of a column, as a share of what its function varies
-# Starts of every row, and how many of them go on after the first steps; two peaks are one when they are no more standard
-# deviations apart than this.
+# Starts of every row, and how many of them go on after the first steps; two peaks are one when they are no more
+# standard deviations apart than this.
 _STARTS, _KEPT, _SAME_PEAK = 30, 10, 1.0
 _REPEATED = 20.0  # nats that another peak may be lower and still be kept in place of a repetition
 
