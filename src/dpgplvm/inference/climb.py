@@ -50,6 +50,8 @@ class _Trouble(Exception):
 
 
 _MOST_FAILURES_IN_A_ROW = 20
+_CONVERGED, _NO_WAY_UP = 0, 2  # SciPy's numbers
+_ROUNDING = 1e-9  # as a share of the bound
 _PROBES, _PROBE_STEP, _WORTH_STRETCHING = 6, 1e-5, 15
 
 
@@ -107,14 +109,16 @@ def climb(
         return _ended(best, Outcome.CONVERGED, history)
     if max_iter == 0:
         return _ended(best, Outcome.BUDGET_SPENT, history)
-    try:
+
+    def ascend() -> int:
+        """L-BFGS from the best so far, to its end; SciPy's number for how that was."""
         stretch = _stretch(objective, pack, at_best, slope) if max_iter >= _WORTH_STRETCHING else np.ones(at_best.size)
 
         def stretched(vector: np.ndarray) -> tuple[float, np.ndarray]:
             value, downhill = negative(stretch * vector)
             return value, stretch * downhill
 
-        result = minimize(
+        return minimize(
             stretched,
             at_best / stretch,
             jac=True,
@@ -122,20 +126,29 @@ def climb(
             bounds=Bounds(-np.inf, highest / stretch) if np.isfinite(highest).any() else None,
             callback=after_iteration,
             options={
-                "maxiter": max_iter,
+                "maxiter": max_iter - len(history) + 1,
                 "maxfun": 20 * max_iter,
                 "maxcor": 30,
                 "ftol": tol,
                 "gtol": 1e-8,
                 "maxls": 40,
             },
-        )
+        ).status
+
+    try:
+        before, status = -np.inf, _NO_WAY_UP
+        # What it remembers of the way can lead it astray: it begins afresh while that helps. Where it does not, the
+        # rest is rounding.
+        while status == _NO_WAY_UP and len(history) <= max_iter:
+            if best.value - before <= max(tol, _ROUNDING) * abs(best.value):
+                status = _CONVERGED
+            else:
+                before, status = best.value, ascend()
     except (KeyboardInterrupt, _Stopped):
         return _ended(best, Outcome.INTERRUPTED, history)
     except _Trouble:
         return _ended(best, Outcome.NUMERICAL_TROUBLE, history)
-    outcomes = {0: Outcome.CONVERGED, 1: Outcome.BUDGET_SPENT}
-    return _ended(best, outcomes.get(result.status, Outcome.NUMERICAL_TROUBLE), history)
+    return _ended(best, Outcome.CONVERGED if status == _CONVERGED else Outcome.BUDGET_SPENT, history)
 
 
 def _stretch(objective: Climbable, pack: _Packing, at: np.ndarray, slope: np.ndarray) -> np.ndarray:

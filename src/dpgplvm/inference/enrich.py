@@ -23,21 +23,18 @@ from dpgplvm.numerics import NumericalError
 
 # What is new has this share of the noise as its variance, and weights in proportion to the slopes.
 _FAINT, _LEAST_WEIGHT = 0.1, 1e-3
-# Iterations for what is new to find its size, and from then on.
-_SETTLING, _FREE, _TOLERANCE = 60, 100, 1e-7
+# What is new has to find its size first, so a slow beginning is no reason to give up.
+_ITERATIONS, _TOLERANCE = 200, 1e-7
 
 
 def enrich(problem: Problem, best: Grouping, n_inducing: int, rng: np.random.Generator, log: list[Move]) -> Grouping:
     """The same groups with RBF plus linear as their kernel, where that raises the corrected bound; logged as a move."""
     richer = problem._replace(model=replace(problem.model, kernel=RBFLinear()))
-    found = None
+    start = _with_faint_parts(richer.model, best, n_inducing, rng)
     try:
-        start = richer.fit(
-            _with_faint_parts(richer.model, best, n_inducing, rng), best.labels, 0, _SETTLING, _TOLERANCE
-        )
-        found = richer.try_to_beat(best, start.free, start.labels, 0, _FREE, _TOLERANCE)
+        found = richer.fit(start, best.labels, 0, _ITERATIONS, _TOLERANCE)
     except NumericalError:
-        pass
+        found = None
     helped = found is not None and found.corrected > best.corrected
     n_groups, corrected = (best.n_groups, None) if found is None else (found.n_groups, found.corrected)
     log.append(Move("enrich", best.n_groups, n_groups, best.corrected, corrected, helped))
