@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: demo test test-all lint format bench clean
+.PHONY: demo test test-all lint format docs bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/dpgplvm demo
@@ -24,11 +24,15 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -n -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bound.py --quick
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo docs/_build docs/gallery docs/reference
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -39,4 +43,8 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@

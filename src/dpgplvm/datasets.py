@@ -29,12 +29,24 @@ _RISE_WITH_DEPTH = 0.3  # the camera looks down a little, so that what is furthe
 
 
 class Views(NamedTuple):
-    """A simulated table and the truth behind it."""
+    """A simulated table and the truth behind it.
 
-    Y: np.ndarray  # [N, D]
-    groups: np.ndarray  # [D], the true group of every column
-    latents: np.ndarray  # [N, Q], the true latents
-    listens: np.ndarray  # [K, Q] bool, which latents each group depends on
+    Attributes
+    ----------
+    Y : [N, D]
+        The table.
+    groups : [D]
+        The true group of every column.
+    latents : [N, Q]
+        The true latents.
+    listens : [K, Q] of bool
+        Which latents each group depends on.
+    """
+
+    Y: np.ndarray
+    groups: np.ndarray
+    latents: np.ndarray
+    listens: np.ndarray
 
 
 def make_views(
@@ -139,14 +151,30 @@ def _gp_draws(X: np.ndarray, weights: np.ndarray, n_draws: int, rng: np.random.G
 
 
 class Walkers(NamedTuple):
-    """Simulated tracks of walking people, one row a frame."""
+    """Simulated tracks of walking people, one row a frame.
 
-    Y: np.ndarray  # [N, D], in pixels, y downwards
-    names: np.ndarray  # [D], as "0 left knee x"
-    person: np.ndarray  # [D], whose joint it is
-    part: np.ndarray  # [D], "head", "trunk", "arms" or "legs"
-    path: np.ndarray  # [D], the path on which that person walks
-    skeleton: np.ndarray  # [N, n_people, 15, 3], the joints without noise: right, down and away from the camera
+    Attributes
+    ----------
+    Y : [N, D]
+        Places of joints, in pixels, y downwards.
+    names : [D]
+        Of the columns, as "0 left knee x".
+    person : [D]
+        Whose joint it is.
+    part : [D]
+        "head", "trunk", "arms" or "legs".
+    path : [D]
+        The path on which that person walks.
+    skeleton : [N, n_people, 15, 3]
+        The joints without noise: right, down and away from the camera.
+    """
+
+    Y: np.ndarray
+    names: np.ndarray
+    person: np.ndarray
+    part: np.ndarray
+    path: np.ndarray
+    skeleton: np.ndarray
 
 
 def make_walkers(

@@ -103,13 +103,13 @@ class BayesianGPLVM(LatentModel):
 class MRD(LatentModel):
     """Manifold relevance determination: groups of columns are given, the latents each depends on are learned.
 
+    The other parameters, and the attributes, are those of :class:`BayesianGPLVM`; groups keep the order in which they
+    are given.
+
     Parameters
     ----------
     views : one label for every column, dict of name to columns, or "columns"
         The groups; "columns" makes every column a group of its own. A dict's columns are names or positions.
-
-    The other parameters, and the attributes, are those of `BayesianGPLVM`; groups keep the order in which they are
-    given.
 
     Examples
     --------
@@ -170,6 +170,9 @@ class MRD(LatentModel):
 class DPGPLVM(LatentModel):
     """DP-GP-LVM: the groups of columns, and their number, are learned together with the latents.
 
+    The other parameters, and the attributes, are those of :class:`BayesianGPLVM`. Groups come sorted by size, and
+    groups without columns are left out.
+
     Parameters
     ----------
     truncation : int or None
@@ -200,9 +203,6 @@ class DPGPLVM(LatentModel):
         Bound, groups and outcome of every start.
     coassignment_ : [D, D]
         Probability that two columns share a group, averaged over the starts.
-
-    The other parameters, and the attributes, are those of `BayesianGPLVM`. Groups come sorted by size, and groups
-    without columns are left out.
 
     Examples
     --------
