@@ -24,7 +24,6 @@ from dpgplvm.inference.start import finest_precision
 from dpgplvm.model.bound import Model
 from dpgplvm.numerics import NumericalError, computing, double_precision
 
-
 # Nats an entry by which a kernel is so far ahead that others are not worth a search.
 _CLEARLY_AHEAD = 0.2
 
@@ -176,18 +175,19 @@ def choose_kernels(
     try:
         bounds = [problem.judge(single).corrected for problem, single in reached]
         close = max(bounds) - _CLEARLY_AHEAD * np.sum(~np.isnan(Y))
-        first, *others = [reached[i] for i in np.argsort(bounds)[::-1] if bounds[i] >= close]
+        first, *others = (reached[i] for i in np.argsort(bounds)[::-1] if bounds[i] >= close)
         if not others:
             return [first]
-        promised = _promise(*first, options, rng)
-        return [first, *(other for other in others if _promise(*other, options, rng) > promised)]
+        promised = _promise(first, options, rng)
+        return [first, *(other for other in others if _promise(other, options, rng) > promised)]
     except (Interrupted, KeyboardInterrupt):
         problem, single = reached[0]
         return [(problem, single._replace(outcome=Outcome.INTERRUPTED))]
 
 
-def _promise(problem: Problem, single: Climb, options: Options, rng: np.random.Generator) -> float:
+def _promise(contender: tuple[Problem, Climb], options: Options, rng: np.random.Generator) -> float:
     """The corrected bound that a kernel reaches with one group."""
+    problem, single = contender
     reached = with_own_noise(problem, single, options)
     if options.enrich and problem.is_linear:
         reached = enrich(problem, reached, options.n_inducing, rng, [])
