@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import combinations
-from threading import Event
 from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.metrics import adjusted_rand_score
 
-from dpgplvm.inference.climb import Callback, Climb
-from dpgplvm.inference.enrich import enrich
-from dpgplvm.inference.grouping import Interrupted, Problem
+from dpgplvm.inference.climb import Climb
+from dpgplvm.inference.grouping import Problem
+from dpgplvm.inference.kernel_choice import choose_kernel
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
-from dpgplvm.inference.search import Found, one_group, search, with_own_noise
-from dpgplvm.inference.start import finest_precision
+from dpgplvm.inference.search import Found, search
 from dpgplvm.model.bound import Model
-from dpgplvm.numerics import NumericalError, computing, double_precision
-
-# Nats an entry by which a kernel is so far ahead that others are not worth a search.
-_CLEARLY_AHEAD = 0.2
+from dpgplvm.numerics import NumericalError, computing
 
 
 class Start(NamedTuple):
@@ -49,26 +42,14 @@ class Searched(NamedTuple):
 def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator) -> Searched:
     """Search from as many places as asked for; the first is the plain one, the others scatter the latents.
 
-    Every start has its own random numbers, so the answer is the same for any number of workers. Where one group does
-    not settle which kernel is best, the plain start is searched with each, and the others with the better one. Ctrl-C
-    keeps the best of what has been reached.
+    Every start has its own random numbers, so the answer is the same for any number of workers. Ctrl-C keeps the best
+    of what has been reached.
     """
-    contenders = choose_kernels(model, Y, options, rng.spawn(1)[0])
+    problem, single, richer = choose_kernel(model, Y, options, rng.spawn(1)[0])
     plain, *scattered = rng.spawn(options.n_starts)
     names = [f"start {i + 1} of {options.n_starts}" if scattered else "" for i in range(options.n_starts)]
-    seeds = [plain, *plain.spawn(len(contenders) - 1)]
-    jobs = [_Job(names[0], problem, seed, single) for (problem, single), seed in zip(contenders, seeds, strict=True)]
-    others = list(zip(names[1:], scattered, strict=True))
-    if len(contenders) == 1:
-        found, interrupted = _run([*jobs, *(_Job(name, jobs[0].problem, seed) for name, seed in others)], options)
-    else:
-        found, interrupted = _run(jobs, options)
-        found = [max(found, key=lambda one: one.best.corrected)]
-        if others and not interrupted:
-            # The kernel with which its groups were found, not a richer one that it may have in the end.
-            problem = jobs[0].problem._replace(model=found[0].one_group.model)
-            from_others, interrupted = _run([_Job(name, problem, seed) for name, seed in others], options)
-            found += from_others
+    others = [_Job(name, problem, seed, None, richer) for name, seed in zip(names[1:], scattered, strict=True)]
+    found, interrupted = _run([_Job(names[0], problem, plain, single, richer), *others], options)
     # Starts that were cut off say little about how far starts agree.
     compared = [one for one in found if one.best.climb.outcome is not Outcome.INTERRUPTED] or found
     together = np.mean([one.best.climb.state.phi @ one.best.climb.state.phi.T for one in compared], axis=0)
@@ -84,11 +65,12 @@ class _Job(NamedTuple):
     name: str
     problem: Problem
     rng: np.random.Generator
-    single: Climb | None = None  # None: from scattered latents
+    single: Climb | None  # None: from scattered latents
+    richer: bool | None
 
     def run(self, options: Options) -> Found | NumericalError:
         try:
-            return search(self.problem, options, self.rng, self.single)
+            return search(self.problem, options, self.rng, self.single, self.richer)
         except NumericalError as error:
             return error
 
@@ -149,80 +131,6 @@ def agreement(starts: list[Start]) -> float:
     """Mean adjusted Rand index between the groupings of all pairs of starts; 1 for a single start."""
     pairs = [adjusted_rand_score(one.groups, other.groups) for one, other in combinations(starts, 2)]
     return float(np.mean(pairs)) if pairs else 1.0
-
-
-def choose_kernels(
-    model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator
-) -> list[tuple[Problem, Climb]]:
-    """Kernels worth a search, and the fit of one group with each, with the noise still common to all columns.
-
-    The first has the highest corrected bound there: free noise of columns can make a flexible kernel look good by what
-    it does to a few of them. Another is worth a search where it is not far behind, and ahead once the noise is free and
-    a linear kernel is enriched. After Ctrl-C there is one, the first that got anywhere.
-    """
-    ceiling = finest_precision(Y, options.noise)
-    problems = [
-        Problem(replace(model, kernel=kernel), Y, ceiling, options.reporter)
-        for kernel in options.kernels or (model.kernel,)
-    ]
-    singles = _side_by_side(problems, options, rng.spawn(len(problems)))
-    pairs = zip(problems, singles, strict=True)
-    reached = [(problem, single) for problem, single in pairs if isinstance(single, Climb)]
-    if not reached:
-        raise next(failure for failure in singles if isinstance(failure, NumericalError))
-    if len(reached) == 1:
-        return reached
-    try:
-        bounds = [problem.judge(single).corrected for problem, single in reached]
-        close = max(bounds) - _CLEARLY_AHEAD * np.sum(~np.isnan(Y))
-        first, *others = (reached[i] for i in np.argsort(bounds)[::-1] if bounds[i] >= close)
-        if not others:
-            return [first]
-        promised = _promise(first, options, rng)
-        return [first, *(other for other in others if _promise(other, options, rng) > promised)]
-    except (Interrupted, KeyboardInterrupt):
-        problem, single = reached[0]
-        return [(problem, single._replace(outcome=Outcome.INTERRUPTED))]
-
-
-def _promise(contender: tuple[Problem, Climb], options: Options, rng: np.random.Generator) -> float:
-    """The corrected bound that a kernel reaches with one group."""
-    problem, single = contender
-    reached = with_own_noise(problem, single, options)
-    if options.enrich and problem.is_linear:
-        reached = enrich(problem, reached, options.n_inducing, rng, [])
-    return reached.corrected
-
-
-def _side_by_side(
-    problems: list[Problem], options: Options, seeds: list[np.random.Generator]
-) -> list[Climb | NumericalError | None]:
-    """The first stage with each kernel, on threads of their own: one group keeps one core busy. Ctrl-C ends all of them
-    and leaves only the first, as far as it got."""
-    stop = Event()
-
-    def stage(problem: Problem, seed: np.random.Generator, callback: Callback | None = None) -> Climb | NumericalError:
-        try:
-            with double_precision():
-                return one_group(problem, options, seed, callback=callback)
-        except NumericalError as error:
-            return error
-
-    with ThreadPoolExecutor(len(problems)) as threads:
-        rest = zip(problems[1:], seeds[1:], strict=True)
-        others = [threads.submit(stage, problem, seed, lambda *_: stop.is_set()) for problem, seed in rest]
-        first: Climb | NumericalError | None = None
-        try:
-            first = stage(problems[0], seeds[0])
-            if not (isinstance(first, Climb) and first.outcome is Outcome.INTERRUPTED):
-                return [first, *(other.result() for other in others)]
-        except KeyboardInterrupt:
-            if not isinstance(first, Climb):
-                raise
-            first = first._replace(outcome=Outcome.INTERRUPTED)
-        finally:
-            stop.set()
-        return [first, *(None for _ in others)]
 
 
 def _in_a_worker(number: int, job: _Job, options: Options) -> tuple[int, Found | NumericalError]:
