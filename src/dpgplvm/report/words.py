@@ -1,0 +1,242 @@
+"""A fitted model in plain words, for people who have never heard of one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpgplvm.advice import advise
+from dpgplvm.inference.starts import agreement
+from dpgplvm.sentences import counted, enumerated
+from dpgplvm.summary import ALL_NOISE, Group, groups_of, relation, short
+
+_LONGEST_NAME = 60
+_MOST_NAMES = 12
+# A column that is less sure of its group than this is named.
+_SURE = 0.95
+
+
+class Told(NamedTuple):
+    """A set of columns in words."""
+
+    title: str
+    sentences: list[str]
+    columns: list[str]
+    shares: list[tuple[int, float]]  # the latents that it listens to, and what of it each explains
+
+
+def lead(model: Any) -> list[str]:
+    """What came in and what was found, in a paragraph or two."""
+    n_rows, n_columns = len(model.latents_), len(model.groups_)
+    latents = counted(model.n_latents_, "latent")
+    table = f"A table of {counted(n_rows, 'row')} and {counted(n_columns, 'column')} went in"
+    gaps = gaps_of(model)
+    if gaps:
+        table += f", of whose entries {_share(gaps)} {'were' if n_rows * n_columns > 1 else 'was'} missing"
+    searched = (
+        f"{table}. The model looks for latents: hidden causes, never measured themselves, that move several columns at "
+        f"once. It found {latents}, and places every row among them. On average they predict "
+        f"{_share(model.explained_.mean())} of how a column varies."
+    )
+    if model._group_names is None:
+        found = (
+            f"It also sorted the columns into {counted(model.n_groups_, 'group')}. "
+            if model.n_groups_ > 1
+            else "It could have sorted the columns into groups, but the rows give no reason to: all are in one. "
+        ) + "Columns of one group listen to the same latents, in the same way."
+    elif model.n_groups_ > 1:
+        found = (
+            f"The {model.n_groups_} groups of columns were given. What was learned is which latents each of them "
+            "listens to, and so what they have in common and what is their own."
+        )
+    else:
+        found = "All columns were taken for one group: each may listen to every latent."
+    return [searched, found]
+
+
+def groups(model: Any) -> list[Told]:
+    """Every group: which latents it listens to, with whom it shares them, what they explain, and its noise."""
+    found = groups_of(model)
+    return [
+        Told(
+            title=group_name(model, k),
+            sentences=[*_listening(model, found, k), *_explained(group), _noise(model, group)],
+            columns=names(model, group.members),
+            shares=[(q, float(group.by_latent[q])) for q in group.heard],
+        )
+        for k, group in enumerate(found)
+    ]
+
+
+def profiles(model: Any) -> list[Told]:
+    """Every profile: its columns, and what they listen to on average."""
+    told = []
+    for number in range(model.n_profiles_):
+        own = np.flatnonzero(model.profiles_ == number)
+        group = Group(str(number), own, np.nan, model.explained_[own].mean(), model.explained_by_latent_[own].mean(0))
+        told.append(
+            Told(
+                title=f"Profile {number}",
+                sentences=[f"{_columns(group)} {_loudness(group)}."],
+                columns=names(model, own),
+                shares=[(q, float(group.by_latent[q])) for q in group.heard],
+            )
+        )
+    return told
+
+
+def groups_and_profiles(model: Any) -> str:
+    """What the profiles add to the groups, in a few sentences."""
+    count = counted(model.n_profiles_, "profile")
+    groups = "The groups" if model.n_groups_ > 1 else "The one group"
+    start = (
+        "Profiles are a second, simpler way to sort the columns: only by which latents they listen to, without asking "
+        "whether the rows give evidence for separate groups. "
+    )
+    return start + {
+        "same": f"Here there {'are' if model.n_profiles_ > 1 else 'is'} {count}, and "
+        f"{'they are' if model.n_profiles_ > 1 else 'it is'} the same as the groups. Both ways agree.",
+        "finer": f"Here there are {count}, which divide the groups further. {groups} can be described by them, but the "
+        "rows do not prove that they are separate.",
+        "coarser": f"Here there {'are' if model.n_profiles_ > 1 else 'is'} {count}, made of whole groups. Groups of one "
+        "profile listen to the same latents, but in different ways.",
+        "across": f"Here there are {count}, and they cut across the groups. Look at the columns one by one before you "
+        "draw conclusions from either.",
+    }[relation(model.groups_, model.profiles_)]
+
+
+def certainty(model: Any) -> list[str]:
+    """How the fit ended, and how far it can be relied on."""
+    told = [f"How the fit ended: {model.outcome_.value}. {model.outcome_.sentence}"]
+    if model._group_names is None:
+        told.append(_starts(model))
+        if model.n_groups_ > 1:
+            sure = model.group_probabilities_.max(axis=1)
+            doubtful = np.flatnonzero(sure < _SURE)
+            told.append(
+                f"Given all the rest, {_sure(model, doubtful, sure)}. This does not say whether another search would "
+                "find the same groups."
+            )
+    hardly = np.flatnonzero(model.explained_ < ALL_NOISE)
+    if len(hardly):
+        told.append(
+            f"Hardly predicted at all (less than {ALL_NOISE:.0%}), so that their group and profile mean little: "
+            f"{_some(model, hardly)}."
+        )
+    return told
+
+
+def advice(model: Any) -> list[str]:
+    """What someone should look at before they rely on the result."""
+    return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in advise(model)]
+
+
+def group_name(model: Any, k: int) -> str:
+    """As a heading has it."""
+    if model._group_names is None:
+        return f"Group {k}"
+    name = short(model._group_names[k], _LONGEST_NAME)
+    return name if model.n_groups_ > 1 else "All columns"
+
+
+def names(model: Any, columns: np.ndarray) -> list[str]:
+    """Names of columns, each on one line."""
+    return [short(model._names[d], _LONGEST_NAME) for d in columns]
+
+
+def gaps_of(model: Any) -> float:
+    """The share of the table's entries that were missing, rows with nothing in them included."""
+    observed = np.count_nonzero(~np.isnan(model._learned))
+    return 1.0 - observed / (len(model._seen) * model._learned.shape[1])
+
+
+def _listening(model: Any, found: list[Group], k: int) -> list[str]:
+    """Which latents, and who else listens to them."""
+    group = found[k]
+    if not group.heard:
+        return [f"{_columns(group)} to no latent: what they do is taken for noise."]
+    told = [f"{_columns(group)} to {_latents(group.heard)}."]
+    if len(found) == 1:
+        return told
+    others: dict[tuple[int, ...], list[int]] = {}
+    for q in group.heard:
+        others.setdefault(tuple(j for j in range(len(found)) if j != k and q in found[j].heard), []).append(q)
+    own = others.pop((), [])
+    shared = [f"{_latents(latents)} with {_groups(model, whom)}" for whom, latents in others.items()]
+    if shared:
+        told.append(f"Shared: {'; '.join(shared)}.")
+    told.append(f"Private: {_latents(own)}." if own else "Private: none.")
+    return told
+
+
+def _explained(group: Group) -> list[str]:
+    if not group.heard:
+        return []
+    by = enumerated([f"{_share(group.by_latent[q])} by latent {q}" for q in group.heard])
+    if len(group.heard) == 1:
+        return [f"{_share(group.explained)} of how a column varies is explained on average, {by}."]
+    return [f"{_share(group.explained)} of how a column varies is explained on average: {by}."]
+
+
+def _noise(model: Any, group: Group) -> str:
+    units = "times the column's own standard deviation" if model.standardise else "in the units of the table"
+    return f"The noise on top has a standard deviation of {group.noise:.3g} {units}."
+
+
+def _starts(model: Any) -> str:
+    n_starts = len(model.starts_)
+    if n_starts < 2:
+        return (
+            "The groups were searched for once. Whether a search from another start finds the same is not known: "
+            "n_starts=4, say, would show it."
+        )
+    found = {start.n_groups for start in model.starts_}
+    return (
+        f"The groups were searched for from {n_starts} starts, which found "
+        f"{enumerated(sorted(found))} {'group' if found == {1} else 'groups'}. Their mean agreement (adjusted Rand index: "
+        f"1 is the same groups, 0 is chance) is {agreement(model.starts_):.2f}."
+    )
+
+
+def _sure(model: Any, doubtful: np.ndarray, sure: np.ndarray) -> str:
+    if not len(doubtful):
+        return f"every column belongs to its group with a probability of {_SURE:.0%} or more"
+    order = doubtful[np.argsort(sure[doubtful])]
+    return (
+        f"{counted(len(doubtful), 'column')} {'is' if len(doubtful) == 1 else 'are'} less than {_SURE:.0%} sure of "
+        f"{'its' if len(doubtful) == 1 else 'their'} group: {_some(model, order)}"
+    )
+
+
+def _columns(group: Group) -> str:
+    n = len(group.members)
+    return f"{counted(n, 'column')} that listen{'s' * (n == 1)}"
+
+
+def _loudness(group: Group) -> str:
+    if not group.heard:
+        return "to no latent"
+    return f"to {enumerated([f'latent {q} ({_share(group.by_latent[q])})' for q in group.heard])}"
+
+
+def _latents(latents: list[int]) -> str:
+    return f"latent{'s' * (len(latents) > 1)} {enumerated(latents)}"
+
+
+def _groups(model: Any, groups: tuple[int, ...]) -> str:
+    if model._group_names is not None:
+        return enumerated([group_name(model, k) for k in groups])
+    return f"group{'s' * (len(groups) > 1)} {enumerated(groups)}"
+
+
+def _some(model: Any, columns: np.ndarray) -> str:
+    shown = names(model, columns[:_MOST_NAMES])
+    rest = len(columns) - len(shown)
+    return enumerated([*shown, *([f"{rest} more"] if rest else [])])
+
+
+def _share(share: float) -> str:
+    """As a percentage that never says 0 or 100 where there is more or less."""
+    percent = f"{share:.0%}"
+    return {"0%": "less than 1%", "100%": "more than 99%"}.get(percent, percent) if 0.0 < share < 1.0 else percent
