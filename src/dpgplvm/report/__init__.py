@@ -25,7 +25,9 @@ _KINDS = {
 _MOST_NAMES, _MOST_ROWS = 12, 40
 
 
-def write(model: Any, path: str | os.PathLike[str], skeleton: Any = None, sequence: Any = None, title: Any = None) -> None:
+def write(
+    model: Any, path: str | os.PathLike[str], skeleton: Any = None, sequence: Any = None, title: Any = None
+) -> None:
     """Write the report of a fitted model; whatever happens, a file that was there before stays until it is whole."""
     path = atomic.text_of(path)
     page = html(model, skeleton, sequence, title)

@@ -38,7 +38,7 @@ def groups(model: Any) -> Table:
             [
                 group_name(model, k),
                 str(len(group.members)),
-                f"{group.noise:.3g}",
+                f"{group.noise:.2g}",
                 group.explained,
                 *map(float, group.by_latent),
             ]
@@ -66,7 +66,14 @@ def latents(model: Any) -> Table:
                 f"{np.sqrt(model.latent_variance_[:, q].mean()):.2f}",
             ]
         )
-    header = ["latent", "who listens", "columns that it moves most", "of the table", "in a straight line", "uncertainty"]
+    header = [
+        "latent",
+        "who listens",
+        "columns that it moves most",
+        "of the table",
+        "in a straight line",
+        "uncertainty",
+    ]
     return Table("Latents: the one that explains most comes first", header, rows)
 
 
@@ -81,9 +88,9 @@ def columns(model: Any) -> Table:
             [
                 name,
                 group_name(model, int(model.groups_[d])),
-                float(sure[d]),
+                f"{sure[d]:.0%}",
                 str(model.profiles_[d]),
-                f"{noise[d]:.3g}",
+                f"{noise[d]:.2g}",
                 f"{noise[d] * model._scaling.scale[d]:.3g}",
                 float(model.explained_[d]),
                 *map(float, model.explained_by_latent_[d]),

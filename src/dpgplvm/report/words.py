@@ -61,7 +61,7 @@ def groups(model: Any) -> list[Told]:
     return [
         Told(
             title=group_name(model, k),
-            sentences=[*_listening(model, found, k), *_explained(group), _noise(model, group)],
+            sentences=[_listening(model, found, k), _explained(model, group)],
             columns=names(model, group.members),
             shares=[(q, float(group.by_latent[q])) for q in group.heard],
         )
@@ -78,7 +78,7 @@ def profiles(model: Any) -> list[Told]:
         told.append(
             Told(
                 title=f"Profile {number}",
-                sentences=[f"{_columns(group)} {_loudness(group)}."],
+                sentences=[f"{_columns(group)} {_latents(group.heard)}."],
                 columns=names(model, own),
                 shares=[(q, float(group.by_latent[q])) for q in group.heard],
             )
@@ -86,24 +86,21 @@ def profiles(model: Any) -> list[Told]:
     return told
 
 
-def groups_and_profiles(model: Any) -> str:
-    """What the profiles add to the groups, in a few sentences."""
-    count = counted(model.n_profiles_, "profile")
-    groups = "The groups" if model.n_groups_ > 1 else "The one group"
-    start = (
-        "Profiles are a second, simpler way to sort the columns: only by which latents they listen to, without asking "
-        "whether the rows give evidence for separate groups. "
-    )
-    return start + {
-        "same": f"Here there {'are' if model.n_profiles_ > 1 else 'is'} {count}, and "
-        f"{'they are' if model.n_profiles_ > 1 else 'it is'} the same as the groups. Both ways agree.",
-        "finer": f"Here there are {count}, which divide the groups further. {groups} can be described by them, but the "
-        "rows do not prove that they are separate.",
-        "coarser": f"Here there {'are' if model.n_profiles_ > 1 else 'is'} {count}, made of whole groups. Groups of one "
-        "profile listen to the same latents, but in different ways.",
-        "across": f"Here there are {count}, and they cut across the groups. Look at the columns one by one before you "
-        "draw conclusions from either.",
-    }[relation(model.groups_, model.profiles_)]
+def groups_and_profiles(model: Any) -> list[str]:
+    """What profiles are, and what they add to the groups."""
+    there_are = f"Here there {'are' if model.n_profiles_ > 1 else 'is'} {counted(model.n_profiles_, 'profile')}"
+    groups = "the groups" if model.n_groups_ > 1 else "the one group"
+    ends = {
+        "same": f"the same as {groups}: both ways of sorting agree.",
+        "finer": f"which divide {groups} further. That describes the columns, but the rows do not prove it.",
+        "coarser": "made of whole groups: groups of one profile listen to the same latents, but in different ways.",
+        "across": "which cut across the groups. Look at the columns one by one before you rely on either.",
+    }
+    return [
+        "Profiles are a second, simpler way to sort the columns: by which latents they listen to, and how loudly, "
+        "without asking whether the rows give evidence for separate groups.",
+        f"{there_are}, {ends[relation(model.groups_, model.profiles_)]}",
+    ]
 
 
 def certainty(model: Any) -> list[str]:
@@ -151,37 +148,27 @@ def gaps_of(model: Any) -> float:
     return 1.0 - observed / (len(model._seen) * model._learned.shape[1])
 
 
-def _listening(model: Any, found: list[Group], k: int) -> list[str]:
+def _listening(model: Any, found: list[Group], k: int) -> str:
     """Which latents, and who else listens to them."""
     group = found[k]
-    if not group.heard:
-        return [f"{_columns(group)} to no latent: what they do is taken for noise."]
-    told = [f"{_columns(group)} to {_latents(group.heard)}."]
-    if len(found) == 1:
-        return told
+    if not group.heard or len(found) == 1:
+        return f"{_columns(group)} {_latents(group.heard)}."
     others: dict[tuple[int, ...], list[int]] = {}
     for q in group.heard:
         others.setdefault(tuple(j for j in range(len(found)) if j != k and q in found[j].heard), []).append(q)
     own = others.pop((), [])
     shared = [f"{_latents(latents)} with {_groups(model, whom)}" for whom, latents in others.items()]
-    if shared:
-        told.append(f"Shared: {'; '.join(shared)}.")
-    told.append(f"Private: {_latents(own)}." if own else "Private: none.")
-    return told
+    told = [f"Shared: {'; '.join(shared) or 'none'}.", f"Private: {_latents(own) if own else 'none'}."]
+    return " ".join([f"{_columns(group)} {_latents(group.heard)}.", *told])
 
 
-def _explained(group: Group) -> list[str]:
+def _explained(model: Any, group: Group) -> str:
+    """What is predicted, and the noise that comes on top."""
+    noise = f"the noise on top has a standard deviation of {group.noise:.2g} "
+    noise += "(that of a column itself is 1)" if model.standardise else "in the units of the table"
     if not group.heard:
-        return []
-    by = enumerated([f"{_share(group.by_latent[q])} by latent {q}" for q in group.heard])
-    if len(group.heard) == 1:
-        return [f"{_share(group.explained)} of how a column varies is explained on average, {by}."]
-    return [f"{_share(group.explained)} of how a column varies is explained on average: {by}."]
-
-
-def _noise(model: Any, group: Group) -> str:
-    units = "times the column's own standard deviation" if model.standardise else "in the units of the table"
-    return f"The noise on top has a standard deviation of {group.noise:.3g} {units}."
+        return f"What they do is taken for noise: {noise}."
+    return f"The latents explain {_share(group.explained)} of how a column varies, on average; {noise}."
 
 
 def _starts(model: Any) -> str:
@@ -191,11 +178,11 @@ def _starts(model: Any) -> str:
             "The groups were searched for once. Whether a search from another start finds the same is not known: "
             "n_starts=4, say, would show it."
         )
-    found = {start.n_groups for start in model.starts_}
+    found = sorted({start.n_groups for start in model.starts_})
     return (
-        f"The groups were searched for from {n_starts} starts, which found "
-        f"{enumerated(sorted(found))} {'group' if found == {1} else 'groups'}. Their mean agreement (adjusted Rand index: "
-        f"1 is the same groups, 0 is chance) is {agreement(model.starts_):.2f}."
+        f"The groups were searched for from {n_starts} starts, which found {enumerated(found)} "
+        f"group{'s' * (found != [1])}. How far they agree (adjusted Rand index: 1 is the same groups, 0 is chance): "
+        f"{agreement(model.starts_):.2f}."
     )
 
 
@@ -211,17 +198,11 @@ def _sure(model: Any, doubtful: np.ndarray, sure: np.ndarray) -> str:
 
 def _columns(group: Group) -> str:
     n = len(group.members)
-    return f"{counted(n, 'column')} that listen{'s' * (n == 1)}"
-
-
-def _loudness(group: Group) -> str:
-    if not group.heard:
-        return "to no latent"
-    return f"to {enumerated([f'latent {q} ({_share(group.by_latent[q])})' for q in group.heard])}"
+    return f"{counted(n, 'column')} that listen{'s' * (n == 1)} to"
 
 
 def _latents(latents: list[int]) -> str:
-    return f"latent{'s' * (len(latents) > 1)} {enumerated(latents)}"
+    return f"latent{'s' * (len(latents) > 1)} {enumerated(sorted(latents))}" if latents else "no latent"
 
 
 def _groups(model: Any, groups: tuple[int, ...]) -> str:
