@@ -6,12 +6,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+try:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+except ModuleNotFoundError:
+    raise ImportError("reports need jinja2, which is not installed: pip install 'dpgplvm[plots]'") from None
 
 from dpgplvm import atomic
 from dpgplvm.report import tables, words
-from dpgplvm.report.pictures import colours, draw
+from dpgplvm.report.pictures import draw, group_colours
 from dpgplvm.summary import relation
 from dpgplvm.version import __version__
 
@@ -47,7 +50,7 @@ def html(model: Any, skeleton: Any = None, sequence: Any = None, title: Any = No
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
         lead=words.lead(model),
         groups=words.groups(model),
-        colours=colours(model.n_groups_),
+        colours=group_colours(model),
         advice=words.advice(model),
         certainty=words.certainty(model),
         groups_and_profiles=words.groups_and_profiles(model),

@@ -1,15 +1,229 @@
-"""The pictures of a report."""
+"""The pictures of a report: drawn by `dpgplvm.plots`, kept as data in the page."""
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+import io
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from dpgplvm import plots
+from dpgplvm.plots.style import colours, height_for
+from dpgplvm.report.words import SURE, gaps_of, names
+from dpgplvm.sentences import enumerated
+from dpgplvm.skeleton import Skeleton
+from dpgplvm.summary import groups_of
+
+_WIDE = 9.0  # inches
+_MOST_PAIRS = 4
+_LARGEST_DRAWING, _DOTS_AN_INCH = 600_000, 160
+# Text stays text, so that the browser finds a font for every letter; the same model gives the same bytes.
+_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "dpgplvm"}
+_NO_LETTER = "Glyph .* missing from font"
 
 
-def colours(n: int) -> list[str]:
-    """One for each group."""
-    palette = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
-    return [palette[k % len(palette)] for k in range(n)]
+class Picture(NamedTuple):
+    """A picture of a page."""
+
+    source: str  # the picture itself, as the address of an image
+    width: int
+    height: int
+    alt: str  # what is to be seen, for those who do not see it
+    caption: str  # how to read it
 
 
-def draw(model: Any, skeleton: Any, sequence: Any) -> dict[str, Any]:
-    return {}
+class _Album:
+    """Pictures by their name, in the order in which they are drawn."""
+
+    def __init__(self) -> None:
+        self.pictures: dict[str, list[Picture]] = {}
+
+    def add(
+        self,
+        name: str,
+        alt: str,
+        caption: str,
+        size: tuple[float, float],
+        *parts: Callable[..., Any],
+        space: bool = False,
+    ) -> None:
+        """Draw the parts of a picture, functions of axes, side by side."""
+        with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", _NO_LETTER)
+            figure = Figure(figsize=size, layout="constrained")
+            axes = figure.subplots(1, len(parts), squeeze=False, subplot_kw={"projection": "3d"} if space else {})
+            for part, ax in zip(parts, axes.flat, strict=True):
+                part(ax=ax)
+            source = _address(figure)
+        width, height = (round(96 * inches) for inches in size)
+        self.pictures.setdefault(name, []).append(Picture(source, width, height, alt, caption))
+
+
+def group_colours(model: Any) -> list[str]:
+    """As pictures have them, for every group."""
+    return [to_hex(colour) for colour in colours(model.n_groups_)]
+
+
+def draw(model: Any, skeleton: Skeleton | None, sequence: Any) -> dict[str, list[Picture]]:
+    """All pictures that there is something to see in."""
+    album = _Album()
+    _draw_groups(model, album)
+    _draw_latents(model, album, skeleton, sequence)
+    _draw_certainty(model, album)
+    _draw_fit(model, album)
+    return album.pictures
+
+
+def _draw_groups(model: Any, album: _Album) -> None:
+    tall = height_for(len(model.groups_))
+    album.add(
+        "explained",
+        "A bar for every group, divided among the latents.",
+        "How much of a column's variance is explained, on average over every group. The parts of a bar are latents; what "
+        "is missing to 100% is not explained.",
+        (_WIDE, height_for(3 * model.n_groups_, least=2.2)),
+        lambda ax: plots.explained(model, ax=ax),
+    )
+    album.add(
+        "relevance",
+        f"A matrix of {len(model.groups_)} columns by {model.n_latents_} latents, darker where a column listens more.",
+        "Which latents every column listens to: the darker, the more of what is predicted of the column varies with "
+        "the latent. Columns are sorted by group.",
+        (_WIDE, tall),
+        lambda ax: plots.relevance(model, ax=ax),
+    )
+    if model.n_profiles_ > 1:
+        album.add(
+            "dendrogram",
+            f"A tree of {len(model.groups_)} columns, cut into {model.n_profiles_} profiles.",
+            "Columns that listen to the same latents are joined early, from the right; colours are profiles.",
+            (_WIDE, tall),
+            lambda ax: plots.dendrogram(model, ax=ax),
+        )
+
+
+def _draw_latents(model: Any, album: _Album, skeleton: Skeleton | None, sequence: Any) -> None:
+    path = " Lines join rows that follow each other; a ring marks where they begin." if sequence is not None else ""
+    for pair in _pairs(model):
+        title = f"latent{'s' * (len(pair) > 1)} {enumerated(pair)}"
+        album.add(
+            "latents",
+            f"The rows as dots among {title}.",
+            f"Rows among {title}: a dot is a row, and the pale disc round it how uncertain its place is. The darker "
+            f"the background, the less the model knows what to expect there.{path}",
+            (_WIDE, 5.4),
+            lambda ax, pair=pair: plots.latents(model, latents=pair, sequence=sequence, ax=ax),
+        )
+        if skeleton is not None:
+            album.add(
+                "latents",
+                f"Bodies as the model predicts them over {title}.",
+                f"Poses that the model predicts over {title}, the other latents being where rows are on average. The "
+                "paler a pose, the less the model knows about it.",
+                (_WIDE, 7.0 if len(pair) > 1 else 2.8),
+                lambda ax, pair=pair: plots.poses(model, skeleton, latents=pair, ax=ax),
+            )
+    if skeleton is not None:
+        album.add(
+            "skeleton",
+            "A body whose joints have the colours of their groups.",
+            "The groups on the body: joints have the colours of the groups that their columns are in, and lines are "
+            "the paths that they take over all rows.",
+            (_WIDE, 5.4),
+            lambda ax: plots.skeleton(model, skeleton, ax=ax),
+            space=skeleton.n_axes == 3,
+        )
+
+
+def _pairs(model: Any) -> list[list[int]]:
+    """The two loudest latents of every group, each pair once; those of the whole table where no group has two."""
+    found: list[list[int]] = []
+    for group in groups_of(model):
+        pair = sorted(group.heard[:2])
+        if len(pair) == 2 and pair not in found:
+            found.append(pair)
+    return found[:_MOST_PAIRS] or [list(range(min(2, model.n_latents_)))]
+
+
+def _draw_certainty(model: Any, album: _Album) -> None:
+    size = (_WIDE, height_for(len(model.groups_)))
+    if model.group_probabilities_.max(axis=1).min() < SURE:
+        album.add(
+            "assignments",
+            f"A matrix of columns by {model.n_groups_} groups, darker where a column more probably belongs.",
+            "How probable it is that each column belongs to each group, given all the rest.",
+            size,
+            lambda ax: plots.assignments(model, ax=ax),
+        )
+    if len(model.starts_) > 1:
+        album.add(
+            "coassignment",
+            "A matrix of columns by columns, darker where two columns share a group in more of the starts.",
+            "How probable it is that two columns share a group, averaged over the starts. Clear dark blocks mean that "
+            "the starts agree.",
+            size,
+            lambda ax: plots.coassignment(model, ax=ax),
+        )
+    columns = _best_to_worst(model)
+    album.add(
+        "predicted",
+        f"Predicted against observed values of {enumerated(names(model, columns))}.",
+        "Predicted against observed: the column that is explained best, the one in the middle and the one that is "
+        "explained worst. Predictions are for the rows that were learned from; new rows are predicted less well.",
+        (_WIDE, 3.6),
+        *(lambda ax, d=d: plots.predicted(model, int(d), ax=ax) for d in columns),
+    )
+    if gaps_of(model):
+        most = int(np.argmax(np.isnan(model._learned).sum(axis=0)))
+        album.add(
+            "gaps",
+            f"Values of {names(model, np.array([most]))[0]} over the rows, with what fills its gaps.",
+            "The column with most gaps, over the rows, and what the model expects in the gaps. Nineteen out of twenty "
+            "of the true values should be within their interval.",
+            (_WIDE, 3.6),
+            lambda ax: plots.gaps(model, most, ax=ax),
+        )
+
+
+def _best_to_worst(model: Any) -> np.ndarray:
+    """Columns that are explained best, in the middle and worst, fewer where there are not three."""
+    order = np.argsort(-model.explained_, kind="stable")
+    return order[sorted({0, len(order) // 2, len(order) - 1})]
+
+
+def _draw_fit(model: Any, album: _Album) -> None:
+    searched = bool(model.moves_)
+    album.add(
+        "bound",
+        "The bound over the moves that were tried." if searched else "The bound over the iterations.",
+        "How the score rose while groups were searched for."
+        if searched
+        else "How the score rose while the model was fitted. It should have become flat.",
+        (_WIDE, 3.8),
+        lambda ax: plots.bound(model, ax=ax),
+    )
+    if any(np.ndim(values) == 2 for values in model.kernel_parameters_.values()):
+        album.add(
+            "ard_weights",
+            f"A matrix of columns by {model.n_latents_} latents, darker where the weight is larger.",
+            "The kernel's weights of the latents, for those who know the model.",
+            (_WIDE, height_for(len(model.groups_))),
+            lambda ax: plots.ard_weights(model, ax=ax),
+        )
+
+
+def _address(figure: Figure) -> str:
+    """The drawing as SVG, or as PNG where that would be too large."""
+    drawing = io.BytesIO()
+    figure.savefig(drawing, format="svg", metadata={"Date": None})
+    kind = "svg+xml"
+    if drawing.tell() > _LARGEST_DRAWING:
+        drawing, kind = io.BytesIO(), "png"
+        figure.savefig(drawing, format="png", dpi=_DOTS_AN_INCH)
+    return f"data:image/{kind};base64,{base64.b64encode(drawing.getvalue()).decode()}"

@@ -14,7 +14,7 @@ from dpgplvm.summary import ALL_NOISE, Group, groups_of, relation, short
 _LONGEST_NAME = 60
 _MOST_NAMES = 12
 # A column that is less sure of its group than this is named.
-_SURE = 0.95
+SURE = 0.95
 
 
 class Told(NamedTuple):
@@ -110,7 +110,7 @@ def certainty(model: Any) -> list[str]:
         told.append(_starts(model))
         if model.n_groups_ > 1:
             sure = model.group_probabilities_.max(axis=1)
-            doubtful = np.flatnonzero(sure < _SURE)
+            doubtful = np.flatnonzero(sure < SURE)
             told.append(
                 f"Given all the rest, {_sure(model, doubtful, sure)}. This does not say whether another search would "
                 "find the same groups."
@@ -188,10 +188,10 @@ def _starts(model: Any) -> str:
 
 def _sure(model: Any, doubtful: np.ndarray, sure: np.ndarray) -> str:
     if not len(doubtful):
-        return f"every column belongs to its group with a probability of {_SURE:.0%} or more"
+        return f"every column belongs to its group with a probability of {SURE:.0%} or more"
     order = doubtful[np.argsort(sure[doubtful])]
     return (
-        f"{counted(len(doubtful), 'column')} {'is' if len(doubtful) == 1 else 'are'} less than {_SURE:.0%} sure of "
+        f"{counted(len(doubtful), 'column')} {'is' if len(doubtful) == 1 else 'are'} less than {SURE:.0%} sure of "
         f"{'its' if len(doubtful) == 1 else 'their'} group: {_some(model, order)}"
     )
 
