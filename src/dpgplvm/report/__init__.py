@@ -54,7 +54,6 @@ def html(model: Any, skeleton: Any = None, sequence: Any = None, title: Any = No
         advice=words.advice(model),
         certainty=words.certainty(model),
         groups_and_profiles=words.groups_and_profiles(model),
-        profiles=words.profiles(model),
         show_profiles=relation(model.groups_, model.profiles_) != "same",
         noise_units="as a multiple of the column's own" if model.standardise else "in the units of the table",
         tables=tables.all_of(model),

@@ -22,9 +22,9 @@ from dpgplvm.summary import groups_of
 
 _WIDE = 9.0  # inches
 _MOST_PAIRS = 4
-_LARGEST_DRAWING, _DOTS_AN_INCH = 600_000, 160
+_LARGEST_DRAWING, _DOTS_AN_INCH = 250_000, 160
 # Text stays text, so that the browser finds a font for every letter; the same model gives the same bytes.
-_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "dpgplvm"}
+_SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "dpgplvm"}
 _NO_LETTER = "Glyph .* missing from font"
 
 
@@ -50,16 +50,14 @@ class _Album:
         alt: str,
         caption: str,
         size: tuple[float, float],
-        *parts: Callable[..., Any],
+        onto: Callable[..., Any],
         space: bool = False,
     ) -> None:
-        """Draw the parts of a picture, functions of axes, side by side."""
+        """Draw a picture with a function of axes; in space, these have three dimensions."""
         with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
             warnings.filterwarnings("ignore", _NO_LETTER)
             figure = Figure(figsize=size, layout="constrained")
-            axes = figure.subplots(1, len(parts), squeeze=False, subplot_kw={"projection": "3d"} if space else {})
-            for part, ax in zip(parts, axes.flat, strict=True):
-                part(ax=ax)
+            onto(ax=figure.add_subplot(projection="3d" if space else None))
             source = _address(figure)
         width, height = (round(96 * inches) for inches in size)
         self.pictures.setdefault(name, []).append(Picture(source, width, height, alt, caption))
@@ -85,8 +83,8 @@ def _draw_groups(model: Any, album: _Album) -> None:
     album.add(
         "explained",
         "A bar for every group, divided among the latents.",
-        "How much of a column's variance is explained, on average over every group. The parts of a bar are latents; what "
-        "is missing to 100% is not explained.",
+        "How much of a column's variance is explained, on average over every group. The parts of a bar are latents; "
+        "what is missing to 100% is not explained.",
         (_WIDE, height_for(3 * model.n_groups_, least=2.2)),
         lambda ax: plots.explained(model, ax=ax),
     )
@@ -142,23 +140,23 @@ def _draw_latents(model: Any, album: _Album, skeleton: Skeleton | None, sequence
 
 
 def _pairs(model: Any) -> list[list[int]]:
-    """The two loudest latents of every group, each pair once; those of the whole table where no group has two."""
+    """The two loudest latents of every group, as long as there is one among them that was not shown before."""
     found: list[list[int]] = []
     for group in groups_of(model):
         pair = sorted(group.heard[:2])
-        if len(pair) == 2 and pair not in found:
+        if len(pair) == 2 and not set(pair) <= {q for other in found for q in other}:
             found.append(pair)
     return found[:_MOST_PAIRS] or [list(range(min(2, model.n_latents_)))]
 
 
 def _draw_certainty(model: Any, album: _Album) -> None:
-    size = (_WIDE, height_for(len(model.groups_)))
+    tall = height_for(len(model.groups_), most=7.5)
     if model.group_probabilities_.max(axis=1).min() < SURE:
         album.add(
             "assignments",
             f"A matrix of columns by {model.n_groups_} groups, darker where a column more probably belongs.",
             "How probable it is that each column belongs to each group, given all the rest.",
-            size,
+            (_WIDE, tall),
             lambda ax: plots.assignments(model, ax=ax),
         )
     if len(model.starts_) > 1:
@@ -167,18 +165,18 @@ def _draw_certainty(model: Any, album: _Album) -> None:
             "A matrix of columns by columns, darker where two columns share a group in more of the starts.",
             "How probable it is that two columns share a group, averaged over the starts. Clear dark blocks mean that "
             "the starts agree.",
-            size,
+            (tall + 2.0, tall),
             lambda ax: plots.coassignment(model, ax=ax),
         )
-    columns = _best_to_worst(model)
-    album.add(
-        "predicted",
-        f"Predicted against observed values of {enumerated(names(model, columns))}.",
-        "Predicted against observed: the column that is explained best, the one in the middle and the one that is "
-        "explained worst. Predictions are for the rows that were learned from; new rows are predicted less well.",
-        (_WIDE, 3.6),
-        *(lambda ax, d=d: plots.predicted(model, int(d), ax=ax) for d in columns),
-    )
+    for rank, d in _best_to_worst(model).items():
+        name = names(model, np.array([d]))[0]
+        album.add(
+            "predicted",
+            f"Predicted against observed values of {name}.",
+            f"{name}, explained {rank} ({model.explained_[d]:.0%}): what is predicted against what was observed.",
+            (4.4, 4.6),
+            lambda ax, d=d: plots.predicted(model, d, ax=ax),
+        )
     if gaps_of(model):
         most = int(np.argmax(np.isnan(model._learned).sum(axis=0)))
         album.add(
@@ -191,10 +189,11 @@ def _draw_certainty(model: Any, album: _Album) -> None:
         )
 
 
-def _best_to_worst(model: Any) -> np.ndarray:
-    """Columns that are explained best, in the middle and worst, fewer where there are not three."""
+def _best_to_worst(model: Any) -> dict[str, int]:
+    """The columns that are explained best, in the middle and worst."""
     order = np.argsort(-model.explained_, kind="stable")
-    return order[sorted({0, len(order) // 2, len(order) - 1})]
+    middle = {"middling": int(order[len(order) // 2])} if len(order) > 2 else {}
+    return {"best": int(order[0])} | middle | {"worst": int(order[-1])}
 
 
 def _draw_fit(model: Any, album: _Album) -> None:

@@ -44,7 +44,7 @@ def lead(model: Any) -> list[str]:
             f"It also sorted the columns into {counted(model.n_groups_, 'group')}. "
             if model.n_groups_ > 1
             else "It could have sorted the columns into groups, but the rows give no reason to: all are in one. "
-        ) + "Columns of one group listen to the same latents, in the same way."
+        ) + "Columns of one group listen to the same latents: they change with them, and in the same way."
     elif model.n_groups_ > 1:
         found = (
             f"The {model.n_groups_} groups of columns were given. What was learned is which latents each of them "
@@ -67,23 +67,6 @@ def groups(model: Any) -> list[Told]:
         )
         for k, group in enumerate(found)
     ]
-
-
-def profiles(model: Any) -> list[Told]:
-    """Every profile: its columns, and what they listen to on average."""
-    told = []
-    for number in range(model.n_profiles_):
-        own = np.flatnonzero(model.profiles_ == number)
-        group = Group(str(number), own, np.nan, model.explained_[own].mean(), model.explained_by_latent_[own].mean(0))
-        told.append(
-            Told(
-                title=f"Profile {number}",
-                sentences=[f"{_columns(group)} {_latents(group.heard)}."],
-                columns=names(model, own),
-                shares=[(q, float(group.by_latent[q])) for q in group.heard],
-            )
-        )
-    return told
 
 
 def groups_and_profiles(model: Any) -> list[str]:
