@@ -12,6 +12,7 @@ import matplotlib
 import numpy as np
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from dpgplvm import plots
 from dpgplvm.plots.style import colours, height_for
@@ -20,7 +21,8 @@ from dpgplvm.sentences import enumerated
 from dpgplvm.skeleton import Skeleton
 from dpgplvm.summary import groups_of
 
-_WIDE = 9.0  # inches
+_WIDE, _MARGIN = 9.0, 0.1  # inches
+_PIXELS_AN_INCH = 96  # as browsers count
 _MOST_PAIRS = 4
 _LARGEST_DRAWING, _DOTS_AN_INCH = 250_000, 160
 # Text stays text, so that the browser finds a font for every letter; the same model gives the same bytes.
@@ -58,8 +60,9 @@ class _Album:
             warnings.filterwarnings("ignore", _NO_LETTER)
             figure = Figure(figsize=size, layout="constrained")
             onto(ax=figure.add_subplot(projection="3d" if space else None))
-            source = _address(figure)
-        width, height = (round(96 * inches) for inches in size)
+            box = figure.get_tightbbox().padded(_MARGIN)
+            source = _address(figure, box)
+        width, height = (round(_PIXELS_AN_INCH * inches) for inches in box.size)
         self.pictures.setdefault(name, []).append(Picture(source, width, height, alt, caption))
 
 
@@ -80,14 +83,15 @@ def draw(model: Any, skeleton: Skeleton | None, sequence: Any) -> dict[str, list
 
 def _draw_groups(model: Any, album: _Album) -> None:
     tall = height_for(len(model.groups_))
-    album.add(
-        "explained",
-        "A bar for every group, divided among the latents.",
-        "How much of a column's variance is explained, on average over every group. The parts of a bar are latents; "
-        "what is missing to 100% is not explained.",
-        (_WIDE, height_for(3 * model.n_groups_, least=2.2)),
-        lambda ax: plots.explained(model, ax=ax),
-    )
+    if model.n_groups_ > 1:
+        album.add(
+            "explained",
+            "A bar for every group, divided among the latents.",
+            "How much of a column's variance is explained, on average over every group. The parts of a bar are "
+            "latents; what is missing to 100% is not explained.",
+            (_WIDE, height_for(3 * model.n_groups_, least=2.2)),
+            lambda ax: plots.explained(model, ax=ax),
+        )
     album.add(
         "relevance",
         f"A matrix of {len(model.groups_)} columns by {model.n_latents_} latents, darker where a column listens more.",
@@ -217,12 +221,12 @@ def _draw_fit(model: Any, album: _Album) -> None:
         )
 
 
-def _address(figure: Figure) -> str:
+def _address(figure: Figure, box: Bbox) -> str:
     """The drawing as SVG, or as PNG where that would be too large."""
     drawing = io.BytesIO()
-    figure.savefig(drawing, format="svg", metadata={"Date": None})
+    figure.savefig(drawing, format="svg", bbox_inches=box, metadata={"Date": None})
     kind = "svg+xml"
     if drawing.tell() > _LARGEST_DRAWING:
         drawing, kind = io.BytesIO(), "png"
-        figure.savefig(drawing, format="png", dpi=_DOTS_AN_INCH)
+        figure.savefig(drawing, format="png", bbox_inches=box, dpi=_DOTS_AN_INCH)
     return f"data:image/{kind};base64,{base64.b64encode(drawing.getvalue()).decode()}"

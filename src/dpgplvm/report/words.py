@@ -39,19 +39,23 @@ def lead(model: Any) -> list[str]:
         f"once. It found {latents}, and places every row among them. On average they predict "
         f"{_share(model.explained_.mean())} of how a column varies."
     )
-    if model._group_names is None:
+    if model._group_names is None and model.n_groups_ > 1:
         found = (
-            f"It also sorted the columns into {counted(model.n_groups_, 'group')}. "
-            if model.n_groups_ > 1
-            else "It could have sorted the columns into groups, but the rows give no reason to: all are in one. "
-        ) + "Columns of one group listen to the same latents: they change with them, and in the same way."
+            f"It also sorted the columns into {model.n_groups_} groups. Columns of one group listen to the same "
+            "latents: they change with them, and in the same way."
+        )
+    elif model._group_names is None:
+        found = (
+            "It could have sorted the columns into groups, but the rows give no reason to: all are in one. What "
+            "columns listen to, that is, which latents they change with, may still differ within it."
+        )
     elif model.n_groups_ > 1:
         found = (
             f"The {model.n_groups_} groups of columns were given. What was learned is which latents each of them "
-            "listens to, and so what they have in common and what is their own."
+            "listens to, that is, changes with, and so what they have in common and what is their own."
         )
     else:
-        found = "All columns were taken for one group: each may listen to every latent."
+        found = "All columns were taken for one group. Each may listen to any latent, that is, change with it."
     return [searched, found]
 
 
@@ -190,7 +194,7 @@ def _latents(latents: list[int]) -> str:
 
 def _groups(model: Any, groups: tuple[int, ...]) -> str:
     if model._group_names is not None:
-        return enumerated([group_name(model, k) for k in groups])
+        return enumerated([f"\u201c{group_name(model, k)}\u201d" for k in groups])
     return f"group{'s' * (len(groups) > 1)} {enumerated(groups)}"
 
 
