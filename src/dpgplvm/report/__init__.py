@@ -25,7 +25,7 @@ _KINDS = {
     "BayesianGPLVM": "Bayesian GP-LVM: one group of columns, hidden causes learned",
 }
 # Longer lists are folded away.
-_MOST_NAMES, _MOST_ROWS = 12, 40
+_MOST_NAMES, _MOST_ROWS, _MOST_ROWS_ON_PAPER = 12, 40, 200
 
 
 def write(
@@ -60,4 +60,5 @@ def html(model: Any, skeleton: Any = None, sequence: Any = None, title: Any = No
         pictures=draw(model, skeleton, sequence),
         most_names=_MOST_NAMES,
         most_rows=_MOST_ROWS,
+        most_rows_on_paper=_MOST_ROWS_ON_PAPER,
     )

@@ -16,7 +16,7 @@ from matplotlib.transforms import Bbox
 
 from dpgplvm import plots
 from dpgplvm.plots.style import colours, height_for
-from dpgplvm.report.words import SURE, gaps_of, names
+from dpgplvm.report.words import SURE, gaps_of, names, share
 from dpgplvm.sentences import enumerated
 from dpgplvm.skeleton import Skeleton
 from dpgplvm.summary import groups_of
@@ -60,6 +60,7 @@ class _Album:
             warnings.filterwarnings("ignore", _NO_LETTER)
             figure = Figure(figsize=size, layout="constrained")
             onto(ax=figure.add_subplot(projection="3d" if space else None))
+            figure.draw_without_rendering()  # which lays it out
             box = figure.get_tightbbox().padded(_MARGIN)
             source = _address(figure, box)
         width, height = (round(_PIXELS_AN_INCH * inches) for inches in box.size)
@@ -172,12 +173,12 @@ def _draw_certainty(model: Any, album: _Album) -> None:
             (tall + 2.0, tall),
             lambda ax: plots.coassignment(model, ax=ax),
         )
-    for rank, d in _best_to_worst(model).items():
+    for rank, d in _most_to_least(model).items():
         name = names(model, np.array([d]))[0]
         album.add(
             "predicted",
             f"Predicted against observed values of {name}.",
-            f"{name}, explained {rank} ({model.explained_[d]:.0%}): what is predicted against what was observed.",
+            f"{name}: {share(model.explained_[d])} explained, {rank}.",
             (4.4, 4.6),
             lambda ax, d=d: plots.predicted(model, d, ax=ax),
         )
@@ -193,11 +194,11 @@ def _draw_certainty(model: Any, album: _Album) -> None:
         )
 
 
-def _best_to_worst(model: Any) -> dict[str, int]:
-    """The columns that are explained best, in the middle and worst."""
+def _most_to_least(model: Any) -> dict[str, int]:
+    """Columns of which most, a middling share and least is explained."""
     order = np.argsort(-model.explained_, kind="stable")
-    middle = {"middling": int(order[len(order) // 2])} if len(order) > 2 else {}
-    return {"best": int(order[0])} | middle | {"worst": int(order[-1])}
+    middle = {"in the middle": int(order[len(order) // 2])} if len(order) > 2 else {}
+    return {"the most": int(order[0])} | middle | {"the least": int(order[-1])}
 
 
 def _draw_fit(model: Any, album: _Album) -> None:

@@ -33,11 +33,11 @@ def lead(model: Any) -> list[str]:
     table = f"A table of {counted(n_rows, 'row')} and {counted(n_columns, 'column')} went in"
     gaps = gaps_of(model)
     if gaps:
-        table += f", of whose entries {_share(gaps)} {'were' if n_rows * n_columns > 1 else 'was'} missing"
+        table += f", of whose entries {share(gaps)} {'were' if n_rows * n_columns > 1 else 'was'} missing"
     searched = (
         f"{table}. The model looks for latents: hidden causes, never measured themselves, that move several columns at "
         f"once. It found {latents}, and places every row among them. On average they predict "
-        f"{_share(model.explained_.mean())} of how a column varies."
+        f"{share(model.explained_.mean())} of how a column varies."
     )
     if model._group_names is None and model.n_groups_ > 1:
         found = (
@@ -135,6 +135,12 @@ def gaps_of(model: Any) -> float:
     return 1.0 - observed / (len(model._seen) * model._learned.shape[1])
 
 
+def share(part: float) -> str:
+    """As a percentage that never says 0 or 100 where there is more or less."""
+    percent = f"{part:.0%}"
+    return {"0%": "less than 1%", "100%": "more than 99%"}.get(percent, percent) if 0.0 < part < 1.0 else percent
+
+
 def _listening(model: Any, found: list[Group], k: int) -> str:
     """Which latents, and who else listens to them."""
     group = found[k]
@@ -155,7 +161,7 @@ def _explained(model: Any, group: Group) -> str:
     noise += "(that of a column itself is 1)" if model.standardise else "in the units of the table"
     if not group.heard:
         return f"What they do is taken for noise: {noise}."
-    return f"The latents explain {_share(group.explained)} of how a column varies, on average; {noise}."
+    return f"The latents explain {share(group.explained)} of how a column varies, on average; {noise}."
 
 
 def _starts(model: Any) -> str:
@@ -202,9 +208,3 @@ def _some(model: Any, columns: np.ndarray) -> str:
     shown = names(model, columns[:_MOST_NAMES])
     rest = len(columns) - len(shown)
     return enumerated([*shown, *([f"{rest} more"] if rest else [])])
-
-
-def _share(share: float) -> str:
-    """As a percentage that never says 0 or 100 where there is more or less."""
-    percent = f"{share:.0%}"
-    return {"0%": "less than 1%", "100%": "more than 99%"}.get(percent, percent) if 0.0 < share < 1.0 else percent
