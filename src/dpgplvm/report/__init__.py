@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 try:
+    import matplotlib as _matplotlib  # noqa: F401
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
-except ModuleNotFoundError:
-    raise ImportError("reports need jinja2, which is not installed: pip install 'dpgplvm[plots]'") from None
+except ModuleNotFoundError as _error:
+    raise ImportError(f"reports need {_error.name}, which is not installed: pip install 'dpgplvm[plots]'") from None
 
 from dpgplvm import atomic
 from dpgplvm.report import tables, words
