@@ -49,7 +49,9 @@ def predicted(model: Any, column: str | int, *, ax: Any = None) -> Any:
     ax.plot(ends, ends, color=INK, linewidth=0.8, zorder=1, label="as observed")
     name = plain(model._names[d])
     ax.set(xlabel=f"{name}, observed", ylabel=f"{name}, predicted")
-    ax.legend(frameon=False, fontsize=8, title=f"intervals hold {held:.0%}", title_fontsize=8, **_ABOVE)
+    ax.legend(
+        frameon=False, fontsize=8, title=f"intervals hold {held:.0%}", title_fontsize=8, alignment="left", **_ABOVE
+    )
     open_frame(ax)
     return ax
 
