@@ -175,8 +175,10 @@ def poses(
             wedge = _wedge(axis, columns.shape[1])
             dots = [palette[k] for k in model.groups_[own]]
             ax.scatter(*pose.T, c=dots, marker=wedge, s=_SMALLEST_JOINT**2, alpha=strength, linewidths=0, zorder=2)
-    ax.set_xlim(low[0] - 0.6 * cell[0], high[0] + 0.6 * cell[0])
-    ax.set_ylim(*((low[1] - 0.6 * cell[1], high[1] + 0.6 * cell[1]) if len(shown) == 2 else (-0.6, 0.6)))
+    # Not set as limits, which would not give way to the aspect.
+    ax.update_datalim([middles.min(axis=0) - 0.6 * cell, middles.max(axis=0) + 0.6 * cell])
+    ax.margins(0.0)
+    ax.autoscale_view()
     ax.set_aspect(cell[0] / cell[1], adjustable="datalim")
     ax.set_xlabel(f"latent {shown[0]}")
     if len(shown) == 2:
