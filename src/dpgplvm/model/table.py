@@ -28,6 +28,11 @@ class Table(NamedTuple):
         patterns, pattern = np.unique(~gaps, axis=1, return_inverse=True)
         return cls(np.where(gaps, 0.0, Y), patterns.astype(float), pattern.ravel())
 
+    def of_columns(self, columns: np.ndarray) -> Table:
+        """The same rows of some of the columns, which keep the numbers of their patterns."""
+        pattern = None if self.pattern is None else self.pattern[columns]
+        return Table(self.values[:, columns], self.observed, pattern)
+
     def row_blocks(self) -> tuple[Float[Array | np.ndarray, "N _"], ...]:
         """What of it has rows."""
         return (self.values,) if self.observed is None else (self.values, self.observed)
