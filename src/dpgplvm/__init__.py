@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpgplvm.model.hyperprior import Hyperprior
     from dpgplvm.model.kernels import RBF, Kernel, Linear, Parameter, RBFLinear
     from dpgplvm.numerics import NumericalError
+    from dpgplvm.skeleton import Skeleton
 
 __all__ = [
     "DPGPLVM",
@@ -32,6 +33,7 @@ __all__ = [
     "Parameter",
     "Progress",
     "RBFLinear",
+    "Skeleton",
     "__version__",
     "load",
 ]
@@ -46,6 +48,7 @@ _HOMES = {
     "model.hyperprior": ("Hyperprior",),
     "model.kernels": ("RBF", "Kernel", "Linear", "Parameter", "RBFLinear"),
     "numerics": ("NumericalError",),
+    "skeleton": ("Skeleton",),
 }
 
 

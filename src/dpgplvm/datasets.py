@@ -24,6 +24,23 @@ _PART_OF_JOINT = {
     "right knee": "legs",
     "right ankle": "legs",
 }
+_BONES = (
+    ("head top", "neck"),
+    ("nose", "neck"),
+    ("left hip", "right hip"),
+    *(
+        (f"{side} {near}" if near != "neck" else near, f"{side} {far}")
+        for side in ("left", "right")
+        for near, far in (
+            ("neck", "shoulder"),
+            ("shoulder", "elbow"),
+            ("elbow", "wrist"),
+            ("shoulder", "hip"),
+            ("hip", "knee"),
+            ("knee", "ankle"),
+        )
+    ),
+)
 _PIXELS_A_FRAME = 6.0  # 1.3 m/s at 25 frames a second, people of 1.7 m being 200 pixels tall
 _RISE_WITH_DEPTH = 0.3  # the camera looks down a little, so that what is further away is higher in the picture
 
@@ -167,6 +184,8 @@ class Walkers(NamedTuple):
         The path on which that person walks.
     skeleton : [N, n_people, 15, 3]
         The joints without noise: right, down and away from the camera.
+    bones : list of pairs
+        Joints that are connected, as ("0 left hip", "0 left knee").
     """
 
     Y: np.ndarray
@@ -175,6 +194,7 @@ class Walkers(NamedTuple):
     part: np.ndarray
     path: np.ndarray
     skeleton: np.ndarray
+    bones: list[tuple[str, str]]
 
 
 def make_walkers(
@@ -201,7 +221,8 @@ def make_walkers(
     Returns
     -------
     Walkers
-        `Y`, with x and y of 15 joints a person; `names`, `person`, `part` and `path` of its columns; `skeleton`.
+        `Y`, with x and y of 15 joints a person; `names`, `person`, `part` and `path` of its columns; `skeleton` and
+        `bones`.
 
     Examples
     --------
@@ -211,6 +232,10 @@ def make_walkers(
     ((150, 90), ['0 head top x', '0 head top y', '0 nose x', '0 nose y'])
     >>> video.path[::30].tolist()
     [0, 0, 1]
+    >>> from dpgplvm import Skeleton
+    >>> skeleton = Skeleton.from_names(video.names, video.bones, up="-y")
+    >>> len(skeleton.joints), len(skeleton.bones)
+    (45, 45)
     """
     for name, value, least in (("n_samples", n_samples, 1), ("n_people", n_people, 1), ("noise", noise, 0)):
         if value < least:
@@ -231,6 +256,7 @@ def make_walkers(
         part=np.tile([_PART_OF_JOINT[joint] for joint, _ in joints], n_people),
         path=np.repeat(path_of, len(joints)),
         skeleton=skeleton,
+        bones=[(f"{person} {one}", f"{person} {other}") for person in range(n_people) for one, other in _BONES],
     )
 
 
