@@ -98,13 +98,12 @@ class Predictor(NamedTuple):
         groups = Groups.of(phi[:, occupied] / phi[:, occupied].sum(axis=1, keepdims=True))
         training = jax.tree.map(np.asarray, marginals_of(model, free.latents))
         theta = [{name: np.exp(values[t]) for name, values in free.log_theta.items()} for t in range(free.n_groups)]
-        table = Table.of(Y)
+        tables = Table.of(Y).of_groups(groups.members)
         block = rows_per_block(len(Y), groups.members.shape[1], free.inducing.shape[0])
 
         def of_group(t: int) -> tuple[Diagonal, Functions]:
-            own = groups.members[t]
-            noise = jax.tree.map(np.exp, free.of(own).log_noise(t))
-            arguments = theta[t], noise, training, free.inducing, table.of_columns(own), block
+            noise = jax.tree.map(np.exp, free.of(groups.members[t]).log_noise(t))
+            arguments = theta[t], noise, training, free.inducing, tables[t], block
             found = with_enough_jitter(lambda model: _functions(model, *arguments), model)
             if not all(np.isfinite(part).all() for part in jax.tree.leaves(found)):
                 raise NumericalError(
