@@ -368,3 +368,35 @@ def test_without_what_it_draws_with(searched, tmp_path, monkeypatch, package):
     with pytest.raises(ImportError, match=rf"{package}.*pip install 'dpgplvm\[plots\]'"):
         searched.report(tmp_path / "page.html")
     assert os.listdir(tmp_path) == []
+
+
+def test_in_a_browser_names_are_shown_and_do_not_run(hostile, visits, tmp_path):
+    hostile.report(tmp_path / "page.html", title=HOSTILE[0], sequence=True)
+    page = visits.open(tmp_path / "page.html")
+    assert page.evaluate("window.hacked") is None
+    assert page.title() == HOSTILE[0]
+    assert page.locator("h1").text_content() == HOSTILE[0]
+    assert page.locator("h3").all_text_contents() == HOSTILE
+    assert page.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 100)")
+
+
+def background(page):
+    """How bright, from 0 to 255."""
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return np.mean([float(value) for value in re.findall(r"\d+", colour)[:3]])
+
+
+def test_in_a_browser_by_day_by_night_on_a_phone_and_on_paper(searched, visits, tmp_path):
+    searched.report(tmp_path / "page.html")
+    page = visits.open(tmp_path / "page.html", color_scheme="light")
+    assert background(page) > 240
+    visits.keep(page, "report")
+    page = visits.open(tmp_path / "page.html", color_scheme="dark", viewport={"width": 360, "height": 640})
+    assert background(page) < 40
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.emulate_media(media="print")
+    assert background(page) > 240
+    assert not page.locator("nav").is_visible()
+    folded = page.locator("details:not([open]) table")
+    assert folded.count() > 0
+    assert folded.first.is_visible()
