@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -40,12 +41,14 @@ def fitted(model, Y):
         return model.fit(Y)
 
 
+@cache
 def five_columns():
     """One group, one latent, an array."""
     settings = {"n_latents": 1, "n_inducing": 5, "max_iter": 5, "random_state": 0}
     return fitted(BayesianGPLVM(**settings), table(20, 5))
 
 
+@cache
 def thirty_columns():
     """Groups that were found, gaps, hard names; the last row was never observed."""
     Y = table(25, 30)
@@ -55,6 +58,7 @@ def thirty_columns():
     return fitted(DPGPLVM(**settings), pd.DataFrame(Y, columns=hard_names(30)))
 
 
+@cache
 def five_hundred_columns():
     """Three named views of very different sizes, three latents."""
     labels = np.array(HARD_NAMES[:3])[np.repeat([0, 1, 2], [350, 147, 3])]

@@ -29,7 +29,7 @@ from dpgplvm.plots.style import (
 from dpgplvm.skeleton import Skeleton
 
 _SMALLEST_JOINT, _LARGEST_JOINT = 3.5, 9.0  # points across
-_DASH = 4.0  # points
+_DASH = 8.0  # points
 _STRENGTHS = ListedColormap(colormaps["viridis_r"](np.linspace(0.1, 1.0, 256)))  # each stands out against white
 _PALEST = 0.2  # opacity of a pose of which the model knows nothing
 
@@ -98,7 +98,7 @@ def skeleton(
         distinct = list(dict.fromkeys(look))
         for part, colour in enumerate(distinct):
             dash = (_DASH * part, (_DASH, _DASH * (len(distinct) - 1))) if len(distinct) > 1 else "solid"
-            ax.plot(*paths[:, j].T, color=colour, linestyle=dash, linewidth=1.0, alpha=0.45, zorder=1)
+            ax.plot(*paths[:, j].T, color=colour, linestyle=dash, linewidth=1.0, alpha=0.5, zorder=1)
     for one, other in _ends(skeleton):
         ax.plot(*body[[one, other]].T, color=FAINT, linewidth=1.5, zorder=2, solid_capstyle="round")
     scale = min(room(ax, "x") / wide, room(ax, "y") / high)
@@ -175,9 +175,7 @@ def poses(
             wedge = _wedge(axis, columns.shape[1])
             dots = [palette[k] for k in model.groups_[own]]
             ax.scatter(*pose.T, c=dots, marker=wedge, s=_SMALLEST_JOINT**2, alpha=strength, linewidths=0, zorder=2)
-    # Not set as limits, which would not give way to the aspect.
-    ax.update_datalim([middles.min(axis=0) - 0.6 * cell, middles.max(axis=0) + 0.6 * cell])
-    ax.margins(0.0)
+    ax.update_datalim([middles.min(axis=0) - 0.5 * cell, middles.max(axis=0) + 0.5 * cell])
     ax.autoscale_view()
     ax.set_aspect(cell[0] / cell[1], adjustable="datalim")
     ax.set_xlabel(f"latent {shown[0]}")

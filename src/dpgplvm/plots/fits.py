@@ -20,10 +20,12 @@ from dpgplvm.plots.style import (
     name_lines,
     open_frame,
     room,
+    whole_numbers,
 )
 from dpgplvm.summary import groups_of
 
 _WIDE_ENOUGH_FOR_A_NUMBER = 0.045  # of the axes
+_WORTH_A_GAP = 5.0  # points for a bar
 _POINTS_OF_A_NUMBER = 12.0
 _LEAST_RANGE = 1.0  # nats: less is no evidence of anything
 
@@ -49,9 +51,11 @@ def explained(model: Any, *, ax: Any = None) -> Any:
     shares = np.array([group.by_latent for group in groups])
     lefts = np.cumsum(shares, axis=1) - shares
     lines, palette = np.arange(len(groups)), latent_colours(model.n_latents_)
-    ax.barh(lines, 1.0, height=0.7, color="#f2f2f2", edgecolor=PALE, linewidth=0.5)
+    thin = room(ax, "y") < _WORTH_A_GAP * len(groups)
+    look = {"height": 1.0, "linewidth": 0.0} if thin else {"height": 0.7, "linewidth": 0.5}
+    ax.barh(lines, 1.0, color="#f2f2f2", edgecolor=PALE, **look)
     for q, colour in enumerate(palette):
-        ax.barh(lines, shares[:, q], left=lefts[:, q], height=0.7, color=colour, edgecolor="white", linewidth=0.5)
+        ax.barh(lines, shares[:, q], left=lefts[:, q], color=colour, edgecolor="white", **look)
     name_lines(ax, group_names(model), "groups")
     if len(ax.get_yticks()):
         for k, q in np.argwhere(shares >= _WIDE_ENOUGH_FOR_A_NUMBER):
@@ -103,7 +107,7 @@ def bound(model: Any, *, of: Literal["moves", "climb"] | None = None, ax: Any = 
         )
         _limits(ax, model.history_)
         ax.set(xlabel="iteration of the last climb", ylabel="bound in nats")
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        whole_numbers(ax)
     ax.ticklabel_format(axis="y", useOffset=False, style="plain")
     open_frame(ax)
     return ax
@@ -141,7 +145,7 @@ def _moves(model: Any, ax: Any) -> None:
     ax.set(xlabel="move (in the dots: groups that it led to)" if kept.any() else "move")
     ax.set_ylabel("corrected bound in nats")
     _limits(ax, np.concatenate([best, after, starts, ends]))
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    whole_numbers(ax)
     ax.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 

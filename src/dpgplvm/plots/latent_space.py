@@ -22,6 +22,7 @@ from dpgplvm.plots.style import (
     open_frame,
     plain,
     which_latents,
+    whole_numbers,
 )
 
 _GRID = 40  # places along each side of the background
@@ -88,6 +89,8 @@ def latents(
         getattr(ax, f"set_{axis}label")(name, labelpad=10.0 if len(shown) == 3 else None)
     if len(shown) < 3:
         open_frame(ax)
+    if len(shown) == 1:
+        whole_numbers(ax)
     return ax
 
 

@@ -10,6 +10,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
 from dpgplvm.summary import short
@@ -151,6 +152,11 @@ def legend(ax: Any, names: Sequence[str], looks: Sequence[dict[str, Any]], **opt
 def open_frame(ax: Any) -> None:
     """Only the left and the lower line of the frame."""
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def whole_numbers(ax: Any) -> None:
+    """No fractions along the x axis."""
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def which_latents(model: Any, latents: Sequence[int], allowed: Sequence[int]) -> list[int]:
