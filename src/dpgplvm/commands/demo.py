@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _HIPS = slice(5, 7)  # among the joints
 _APART = 120.0  # pixels, so that the two do not hide each other in pictures
-_SETTINGS = {"n_latents": 5, "n_inducing": 30, "truncation": 6, "kernel": "rbf", "random_state": 0}
+_SETTINGS = {"n_latents": 6, "n_inducing": 30, "truncation": 6, "kernel": "rbf", "random_state": 0}
 _QUICK = {"n_inducing": 12, "truncation": 3, "max_iter": 20}
 
 
@@ -64,7 +64,7 @@ def demo(arguments: argparse.Namespace) -> Exit:
     model = DPGPLVM(**settings).fit(pandas.DataFrame(Y, columns=video.names))
     model.save(folder / "model.dpgplvm")
     show(model.summary())
-    print("\nThe model was not told what the columns are. What its groups are made of:")
+    print("\nThe model was not told what the columns are. These are in its groups:")
     for k in range(model.n_groups_):
         print(f"group {k}: {made_of(model, video, k)}")
     note(arguments, "drawing ...")
@@ -88,7 +88,7 @@ def simulate(quick: bool = False) -> tuple[Walkers, np.ndarray]:
     """
     from dpgplvm.datasets import make_walkers
 
-    n_frames = 150 if quick else 400
+    n_frames = 150 if quick else 600
     video = make_walkers(n_samples=n_frames, n_people=2, noise=1.0, random_state=0)
     x, y = video.skeleton[:, :, _HIPS, :2].mean(axis=(1, 2)).T
     frames = np.arange(n_frames)
@@ -100,10 +100,10 @@ def simulate(quick: bool = False) -> tuple[Walkers, np.ndarray]:
 
 
 def made_of(model: DPGPLVM, video: Walkers, k: int) -> str:
-    """The people, the parts of their bodies and the directions that the columns of a group are about."""
+    """Whose joints the columns of a group are, which parts of the body, and in which direction."""
     own = model.groups_ == k
-    people, parts = (list(dict.fromkeys(of[own].tolist())) for of in (video.person, video.part))
+    people = [f"{n} of person {person}" for person, n in enumerate(np.bincount(video.person[own])) if n]
+    parts = [part for part in dict.fromkeys(video.part.tolist()) if part in video.part[own]]
     across = {"x": "forwards and back", "y": "up and down"}
     directions = [across[axis] for axis in sorted({name[-1] for name in video.names[own]})]
-    who = f"{'people' if len(people) > 1 else 'person'} {enumerated(people)}"
-    return f"{enumerated(parts)} of {who}, {enumerated(directions)}"
+    return f"{enumerated(people)}; {enumerated(parts)}; {enumerated(directions)}"

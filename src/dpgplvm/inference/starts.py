@@ -24,7 +24,6 @@ from dpgplvm.inference.start import finest_precision
 from dpgplvm.model.bound import Model
 from dpgplvm.numerics import NumericalError, computing, double_precision
 
-
 # Nats an entry by which a kernel is so far ahead that others are not worth a search.
 _CLEARLY_AHEAD = 0.2
 
