@@ -10,32 +10,40 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
+from matplotlib.colors import ListedColormap
 from matplotlib.path import Path
 from sklearn.utils.validation import check_is_fitted
 
 from dpgplvm.plots.style import (
     FAINT,
     PALE,
-    SHARES,
     canvas,
     colour_bar,
     colours,
     group_names,
     legend,
     open_frame,
+    room,
     which_latents,
 )
 from dpgplvm.skeleton import Skeleton
 
-_JOINT = 55.0  # square points
-_DASH = 4.0  # points
+_SMALLEST_JOINT, _LARGEST_JOINT = 3.5, 9.0  # points across
+_DASH = 8.0  # points
+_STRENGTHS = ListedColormap(colormaps["viridis_r"](np.linspace(0.1, 1.0, 256)))  # each stands out against white
 _PALEST = 0.2  # opacity of a pose of which the model knows nothing
 
 
 def skeleton(
-    model: Any, skeleton: Skeleton, *, row: int | None = None, latent: int | None = None, ax: Any = None
+    model: Any,
+    skeleton: Skeleton,
+    *,
+    row: int | None = None,
+    span: int | None = None,
+    latent: int | None = None,
+    ax: Any = None,
 ) -> Any:
-    """A body in one row, its joints in the colours of their groups, and the paths that they take over all rows.
+    """A body in one row, its joints in the colours of their groups, and the paths that they take over the rows.
 
     A joint whose columns are in different groups is divided like a clock: x comes first from twelve o'clock on
     anticlockwise, then y, then z. Its path has the colours in turn. Gaps are filled.
@@ -46,10 +54,12 @@ def skeleton(
     skeleton : Skeleton
     row : int or None
         Which row; None takes the one in the middle.
+    span : int or None
+        How many rows before it and after it paths are drawn for; None: all.
     latent : int or None
         Colour joints by how much they listen to this latent (`relevance_`), rather than by their groups.
     ax : Axes or None
-        With projection="3d" for joints in space. None makes a figure.
+        Bodies in space are drawn in it with projection="3d", and as seen from the side on others. None makes a figure.
 
     Returns
     -------
@@ -70,27 +80,38 @@ def skeleton(
     check_is_fitted(model)
     positions = _upright(skeleton, _table(model), model._names)
     n_axes, now = positions.shape[-1], _row(len(positions), row)
-    ax = canvas(ax, (6.4, 5.2), space=n_axes == 3)
+    in_space = n_axes == 3 and hasattr(ax, "get_zlim")
+    if n_axes == 3 and not in_space:
+        positions = _from_the_side(positions)
+    body = positions[now]
+    paths = positions if span is None else positions[max(now - span, 0) : now + span + 1]
+    wide, high = np.maximum(np.ptp(paths, axis=(0, 1))[[0, -1]], 1e-9)
+    ax = canvas(ax, (8.0, float(np.clip(7.0 * high / wide, 3.0, 7.0))), space=in_space)
     columns = skeleton.columns(model._names)
     if latent is None:
         palette = colours(model.n_groups_)
         looks = [[palette[k] for k in model.groups_[own]] for own in columns]
     else:
         (q,) = which_latents(model, [latent], (1,))
-        looks = [[colormaps[SHARES](0.15 + 0.85 * model.relevance_[own, q].mean())] * n_axes for own in columns]
+        looks = [[_STRENGTHS(model.relevance_[own, q].mean())] * n_axes for own in columns]
     for j, look in enumerate(looks):
         distinct = list(dict.fromkeys(look))
         for part, colour in enumerate(distinct):
             dash = (_DASH * part, (_DASH, _DASH * (len(distinct) - 1))) if len(distinct) > 1 else "solid"
-            ax.plot(*positions[:, j].T, color=colour, linestyle=dash, linewidth=1.0, alpha=0.45, zorder=1)
+            ax.plot(*paths[:, j].T, color=colour, linestyle=dash, linewidth=1.0, alpha=0.5, zorder=1)
     for one, other in _ends(skeleton):
-        ax.plot(*positions[now, [one, other]].T, color=FAINT, linewidth=2.0, zorder=2, solid_capstyle="round")
-    _joints(ax, positions[now], looks)
+        ax.plot(*body[[one, other]].T, color=FAINT, linewidth=1.5, zorder=2, solid_capstyle="round")
+    scale = min(room(ax, "x") / wide, room(ax, "y") / high)
+    _joints(ax, body, looks, scale * np.ptp(body[:, -1]) / 16.0)
     if latent is None:
         _legend_of_groups(model, ax, columns)
     else:
-        colour_bar(ax, ScalarMappable(cmap=SHARES), f"relevance of latent {latent}")
-    ax.set_aspect("equal")
+        colour_bar(ax, ScalarMappable(cmap=_STRENGTHS), f"relevance of latent {latent}")
+    if in_space:
+        ax.set_aspect("equal")
+        ax.computed_zorder = False  # joints above bones above paths
+    else:
+        ax.set_aspect("equal", adjustable="datalim")
     ax.set_axis_off()
     return ax
 
@@ -137,11 +158,12 @@ def poses(
     mean, std = (np.asarray(part) for part in model.predict(X, return_std=True))
     unknown = np.mean(((std / model._scaling.scale) ** 2)[:, columns.ravel()], axis=1)
     opacity = np.clip(1.0 - unknown, _PALEST, 1.0)
-    bodies = _seen_from_the_side(_upright(skeleton, mean, model._names))
+    bodies = _centred(_upright(skeleton, mean, model._names))
+    bodies = _from_the_side(bodies) if bodies.shape[-1] == 3 else bodies
     cell = np.ones(2)
     cell[: len(shown)] = (high - low) / max(steps - 1, 1)
     # One scale for both directions on paper: the axes are `cell` wide and high for equal lengths.
-    size = 0.8 / np.ptp(bodies, axis=(0, 1)).max()
+    size = 0.8 / max(np.ptp(bodies, axis=(0, 1)).max(), 1e-9)
     middles = np.column_stack([places, np.zeros((len(places), 2 - len(shown)))])
     drawn = middles[:, None] + size * bodies * cell
     ax.plot(*_in_plane(model.latents_[model._seen][:, shown]).T, ".", color=PALE, markersize=3, zorder=0)
@@ -152,15 +174,16 @@ def poses(
         for axis, own in enumerate(columns.T):
             wedge = _wedge(axis, columns.shape[1])
             dots = [palette[k] for k in model.groups_[own]]
-            ax.scatter(*pose.T, c=dots, marker=wedge, s=_JOINT / 4, alpha=strength, linewidths=0, zorder=2)
-    ax.set_xlim(low[0] - 0.6 * cell[0], high[0] + 0.6 * cell[0])
-    ax.set_ylim(*((low[1] - 0.6 * cell[1], high[1] + 0.6 * cell[1]) if len(shown) == 2 else (-0.6, 0.6)))
-    ax.set_aspect(cell[0] / cell[1])
+            ax.scatter(*pose.T, c=dots, marker=wedge, s=_SMALLEST_JOINT**2, alpha=strength, linewidths=0, zorder=2)
+    ax.update_datalim([middles.min(axis=0) - 0.5 * cell, middles.max(axis=0) + 0.5 * cell])
+    ax.autoscale_view()
+    ax.set_aspect(cell[0] / cell[1], adjustable="datalim")
     ax.set_xlabel(f"latent {shown[0]}")
     if len(shown) == 2:
         ax.set_ylabel(f"latent {shown[1]}")
     else:
         ax.set_yticks([])
+        ax.spines["left"].set_visible(False)
     _legend_of_groups(model, ax, columns)
     open_frame(ax)
     return ax
@@ -196,13 +219,14 @@ def _wedge(part: int, n_parts: int) -> Path:
     return Path(np.vstack([[0.0, 0.0], np.column_stack([np.cos(angles), np.sin(angles)]), [0.0, 0.0]]))
 
 
-def _joints(ax: Any, places: np.ndarray, looks: list[list[Any]]) -> None:
+def _joints(ax: Any, places: np.ndarray, looks: list[list[Any]], across: float) -> None:
+    """Discs of this many points, within reason, each in the colours of its columns."""
+    size = np.clip(across, _SMALLEST_JOINT, _LARGEST_JOINT) ** 2
     space = {"depthshade": False} if places.shape[1] == 3 else {}
-    ax.scatter(*places.T, s=1.5 * _JOINT, color="white", linewidths=0, zorder=3, **space)
-    for axis in range(places.shape[1]):
-        own = [look[axis] for look in looks]
-        wedge = _wedge(axis, places.shape[1])
-        ax.scatter(*places.T, s=_JOINT, c=own, marker=wedge, linewidths=0, zorder=4, **space)
+    ax.scatter(*places.T, s=1.5 * size, color="white", linewidths=0, zorder=3, **space)
+    for axis, own in enumerate(zip(*looks, strict=True)):
+        wedge = _wedge(axis, len(looks[0]))
+        ax.scatter(*places.T, s=size, c=list(own), marker=wedge, linewidths=0, zorder=4, **space)
 
 
 def _legend_of_groups(model: Any, ax: Any, columns: np.ndarray) -> None:
@@ -214,13 +238,16 @@ def _legend_of_groups(model: Any, ax: Any, columns: np.ndarray) -> None:
     legend(ax, [names[k] for k in there], dots, title=halves if divided else None, title_fontsize=8)
 
 
-def _seen_from_the_side(bodies: np.ndarray) -> np.ndarray:
-    """[S, joints, 2] Each round its own middle; horizontally, in space, the direction in which bodies are longest."""
-    centred = bodies - (bodies.min(axis=1, keepdims=True) + bodies.max(axis=1, keepdims=True)) / 2.0
-    if bodies.shape[-1] == 2:
-        return centred
-    along = np.linalg.svd(centred[..., :2].reshape(-1, 2), full_matrices=False)[2][0]
-    return np.stack([centred[..., :2] @ along, centred[..., 2]], axis=-1)
+def _from_the_side(places: np.ndarray) -> np.ndarray:
+    """[S, joints, 2] Places in space [S, joints, 3] as seen from where they spread most, the side of most bodies."""
+    flat = places[..., :2].reshape(-1, 2)
+    along = np.linalg.svd(flat - flat.mean(axis=0), full_matrices=False)[2][0]
+    return np.stack([places[..., :2] @ along, places[..., 2]], axis=-1)
+
+
+def _centred(bodies: np.ndarray) -> np.ndarray:
+    """Every body round its own middle."""
+    return bodies - (bodies.min(axis=1, keepdims=True) + bodies.max(axis=1, keepdims=True)) / 2.0
 
 
 def _in_plane(latents: np.ndarray) -> np.ndarray:

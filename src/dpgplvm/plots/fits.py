@@ -19,11 +19,15 @@ from dpgplvm.plots.style import (
     legend,
     name_lines,
     open_frame,
+    room,
+    whole_numbers,
 )
 from dpgplvm.summary import groups_of
 
 _WIDE_ENOUGH_FOR_A_NUMBER = 0.045  # of the axes
-_MOST_NAMED_MOVES = 8
+_WORTH_A_GAP = 5.0  # points for a bar
+_POINTS_OF_A_NUMBER = 12.0
+_LEAST_RANGE = 1.0  # nats: less is no evidence of anything
 
 
 def explained(model: Any, *, ax: Any = None) -> Any:
@@ -47,9 +51,11 @@ def explained(model: Any, *, ax: Any = None) -> Any:
     shares = np.array([group.by_latent for group in groups])
     lefts = np.cumsum(shares, axis=1) - shares
     lines, palette = np.arange(len(groups)), latent_colours(model.n_latents_)
-    ax.barh(lines, 1.0, height=0.7, color="#f2f2f2", edgecolor=PALE, linewidth=0.5)
+    thin = room(ax, "y") < _WORTH_A_GAP * len(groups)
+    look = {"height": 1.0, "linewidth": 0.0} if thin else {"height": 0.7, "linewidth": 0.5}
+    ax.barh(lines, 1.0, color="#f2f2f2", edgecolor=PALE, **look)
     for q, colour in enumerate(palette):
-        ax.barh(lines, shares[:, q], left=lefts[:, q], height=0.7, color=colour, edgecolor="white", linewidth=0.5)
+        ax.barh(lines, shares[:, q], left=lefts[:, q], color=colour, edgecolor="white", **look)
     name_lines(ax, group_names(model), "groups")
     if len(ax.get_yticks()):
         for k, q in np.argwhere(shares >= _WIDE_ENOUGH_FOR_A_NUMBER):
@@ -69,7 +75,7 @@ def bound(model: Any, *, of: Literal["moves", "climb"] | None = None, ax: Any = 
     """How the bound rose: from move to move while groups were searched for, or over the iterations of the last climb.
 
     Moves are compared by the corrected bound. A cross is a move that was not kept, a small tick one that was given up
-    on its way. Beside them, where there were several, are the starts.
+    on its way. Beside them are the bound in the end and, where there were several, those of the starts.
 
     Parameters
     ----------
@@ -92,36 +98,58 @@ def bound(model: Any, *, of: Literal["moves", "climb"] | None = None, ax: Any = 
     if model.moves_ and of != "climb":
         _moves(model, ax)
     else:
-        ax.plot(np.arange(len(model.history_)), model.history_, ".-", color=colours(1)[0], markersize=3)
+        ax.plot(
+            np.arange(len(model.history_)),
+            model.history_,
+            ".-",
+            color=colours(1)[0],
+            markersize=8 if len(model.history_) < 30 else 3,
+        )
+        _limits(ax, model.history_)
         ax.set(xlabel="iteration of the last climb", ylabel="bound in nats")
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        whole_numbers(ax)
     ax.ticklabel_format(axis="y", useOffset=False, style="plain")
     open_frame(ax)
     return ax
 
 
 def _moves(model: Any, ax: Any) -> None:
-    moves, (blue, orange) = model.moves_, colours(2)
+    moves = model.moves_
     steps = np.arange(1, len(moves) + 1)
     before = np.array([move.corrected_before for move in moves])
     after = np.array([np.nan if move.corrected_after is None else move.corrected_after for move in moves])
     kept, given_up = np.array([move.accepted for move in moves]), np.isnan(after)
     best = np.append(before, max(before[-1], after[-1] if kept[-1] else -np.inf))
     ax.step(np.append(steps - 0.5, steps[-1] + 0.5), best, where="post", color=FAINT, linewidth=1.2)
-    ax.plot(steps[kept], after[kept], "o", color=blue, markersize=7, label="kept")
+    kinds = list(dict.fromkeys(move.kind for move in moves if move.accepted))
+    for kind, colour in zip(kinds, colours(len(kinds)), strict=True):
+        own = kept & np.array([move.kind == kind for move in moves])
+        ax.plot(steps[own], after[own], "o", color=colour, markersize=11, label=f"{kind}, kept")
     tried = ~kept & ~given_up
-    ax.plot(steps[tried], after[tried], "x", color=orange, markersize=6, label="not better")
+    ax.plot(steps[tried], after[tried], "x", color=FAINT, markersize=6, label="not better")
     ax.plot(steps[given_up], before[given_up], "|", color=INK, markersize=7, label="given up on its way")
-    if len(model.starts_) > 1:
-        corrected = [start.corrected for start in model.starts_]
-        ax.plot(np.full(len(corrected), steps[-1] + 1.5), corrected, "D", color="none", markeredgecolor=blue)
-        ax.plot([], [], "D", color="none", markeredgecolor=blue, label="all starts")
-    # Named from the last to the first: what was found in the end matters most.
-    for number in np.flatnonzero(kept)[::-1][:_MOST_NAMED_MOVES]:
-        move = moves[number]
-        text = f"{move.kind}, {move.groups_before} to {move.groups_after} groups"
-        ax.annotate(text, (steps[number], after[number]), xytext=(8, -3), textcoords="offset points", fontsize=7)
-    ax.set(xlabel="move", ylabel="corrected bound in nats")
-    ax.margins(y=0.15)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    starts = [start.corrected for start in model.starts_ if len(model.starts_) > 1]
+    ends = [] if model.corrected_bound_ is None else [model.corrected_bound_]
+    beyond = steps[-1] + 1.5
+    if starts:
+        ax.plot(np.full(len(starts), beyond), starts, "D", color="none", markeredgecolor=INK, label="starts")
+    ax.plot(np.full(len(ends), beyond), ends, "*", color=INK, markersize=8, label="in the end")
+    # The number of groups that it led to, as far as there is room.
+    apart = _POINTS_OF_A_NUMBER * (len(moves) + 2) / room(ax, "x")
+    named = [-np.inf]
+    for number in np.flatnonzero(kept):
+        if steps[number] - named[-1] >= apart:
+            style = {"ha": "center", "va": "center_baseline", "fontsize": 7, "color": "white"}
+            ax.text(steps[number], after[number], str(moves[number].groups_after), **style)
+            named.append(steps[number])
+    ax.set(xlabel="move (in the dots: groups that it led to)" if kept.any() else "move")
+    ax.set_ylabel("corrected bound in nats")
+    _limits(ax, np.concatenate([best, after, starts, ends]))
+    whole_numbers(ax)
     ax.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _limits(ax: Any, values: np.ndarray) -> None:
+    low, high = np.nanmin(values), np.nanmax(values)
+    margin = 0.08 * max(high - low, _LEAST_RANGE) + 0.5 * max(_LEAST_RANGE - (high - low), 0.0)
+    ax.set_ylim(low - margin, high + margin)

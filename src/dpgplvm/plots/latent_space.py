@@ -22,6 +22,7 @@ from dpgplvm.plots.style import (
     open_frame,
     plain,
     which_latents,
+    whole_numbers,
 )
 
 _GRID = 40  # places along each side of the background
@@ -44,7 +45,8 @@ def latents(
     latents : one, two or three numbers, or None
         As in `latents_`; None takes the first two, or the one that there is.
     colour : one value for every row, or None
-        Numbers are shown on a scale; text, and up to ten different whole numbers, with a legend.
+        Numbers are shown on a scale, with the name that a Series has; text, and up to ten different whole numbers,
+        with a legend.
     sequence : True, one label for every row, or None
         Rows that follow each other are joined: True for all of them, labels for several sequences. A ring marks where
         one begins.
@@ -81,12 +83,14 @@ def latents(
     for path in paths:
         ax.plot(*places[path].T, color=FAINT, linewidth=0.8, zorder=2)
         ax.plot(*places[path[:1]].T, "o", markersize=9, markerfacecolor="none", markeredgecolor=INK, zorder=4)
-    _rows(ax, places, None if values is None else values[seen])
+    _rows(ax, places, None if values is None else values[seen], plain(getattr(colour, "name", None) or ""))
     names = ["row" if len(shown) == 1 else "", *(f"latent {q}" for q in shown)][-max(len(shown), 2) :]
     for axis, name in zip("xyz", names, strict=False):
-        ax.set(**{f"{axis}label": name})
+        getattr(ax, f"set_{axis}label")(name, labelpad=10.0 if len(shown) == 3 else None)
     if len(shown) < 3:
         open_frame(ax)
+    if len(shown) == 1:
+        whole_numbers(ax)
     return ax
 
 
@@ -98,6 +102,7 @@ def _background(model: Any, ax: Any, shown: list[int], places: np.ndarray) -> No
     X[:, shown] = np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, 2)
     _, std = model.predict(X, return_std=True)
     uncertain = np.sqrt(np.mean((np.asarray(std) / model._scaling.scale) ** 2, axis=1)).reshape(_GRID, _GRID)
+    most = max(1.0, uncertain.max())  # 1: no more is known than the column's own mean and spread
     image = ax.imshow(
         uncertain,
         extent=(sides[0][0], sides[0][-1], sides[1][0], sides[1][-1]),
@@ -106,11 +111,11 @@ def _background(model: Any, ax: Any, shown: list[int], places: np.ndarray) -> No
         interpolation="bilinear",
         cmap="Greys",
         vmin=0.0,
-        vmax=1.6 * uncertain.max(),  # so that dots stand out against the darkest
+        vmax=2.0 * most,  # so that dots stand out against the darkest
         zorder=0,
     )
     colour_bar(ax, image, "uncertainty of a prediction")
-    ax.figure.axes[-1].set_ylim(0.0, uncertain.max())
+    image.colorbar.ax.set_ylim(0.0, most)
 
 
 def _spread(ax: Any, places: np.ndarray, spread: np.ndarray) -> None:
@@ -118,7 +123,8 @@ def _spread(ax: Any, places: np.ndarray, spread: np.ndarray) -> None:
     if places.shape[1] == 3:
         along = spread[:, None, :] * np.eye(3)
         ends = np.stack([places[:, None] - along, places[:, None] + along], axis=2)
-        ax.add_collection3d(Line3DCollection(ends.reshape(-1, 2, 3), colors=PALE, linewidths=0.8))
+        ax.computed_zorder = False  # dots above paths above spreads
+        ax.add_collection3d(Line3DCollection(ends.reshape(-1, 2, 3), colors=PALE, linewidths=0.8, zorder=1))
     elif not spread[:, 0].any():
         ends = np.stack([places - spread, places + spread], axis=1)
         ax.add_collection(LineCollection(list(ends), colors=PALE, linewidths=2.0))
@@ -132,11 +138,11 @@ def _spread(ax: Any, places: np.ndarray, spread: np.ndarray) -> None:
             offsets=places,
             offset_transform=ax.transData,
         )
-        round_rows.set(facecolor=(1, 1, 1, 0.35), edgecolor=FAINT, linewidth=0.4, zorder=1)
+        round_rows.set(facecolor=(1, 1, 1, 0.15), edgecolor=FAINT, linewidth=0.4, zorder=1)
         ax.add_collection(round_rows)
 
 
-def _rows(ax: Any, places: np.ndarray, values: np.ndarray | None) -> None:
+def _rows(ax: Any, places: np.ndarray, values: np.ndarray | None, name: str) -> None:
     look = {"s": 16, "linewidths": 0.3, "edgecolors": "white", "zorder": 3, "depthshade": False}
     if places.shape[1] < 3:
         del look["depthshade"]
@@ -146,7 +152,7 @@ def _rows(ax: Any, places: np.ndarray, values: np.ndarray | None) -> None:
     kinds = np.unique(values)
     if values.dtype.kind == "f" or (values.dtype.kind in "iu" and len(kinds) > _MOST_KINDS):
         dots = ax.scatter(*places.T, c=values, cmap=SCALE, **look)
-        colour_bar(ax, dots, "colour")
+        colour_bar(ax, dots, name)
         return
     palette = colours(len(kinds))
     for kind, own in zip(kinds, palette, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from matplotlib.colors import Normalize, PowerNorm
 from sklearn.utils.validation import check_is_fitted
 
 from dpgplvm.plots.style import (
@@ -17,7 +18,12 @@ from dpgplvm.plots.style import (
     label_blocks,
     name_lines,
     number_steps,
+    room,
+    width_for,
 )
+
+_WORTH_A_LINE = 8.0  # points for a group, on average
+_UP_TO_ONE = Normalize(0.0, 1.0)
 
 
 def relevance(model: Any, *, ax: Any = None) -> Any:
@@ -44,13 +50,14 @@ def relevance(model: Any, *, ax: Any = None) -> Any:
     ['column 0', 'column 1']
     """
     check_is_fitted(model)
-    return _columns_by(model, model.relevance_, "latent", "share of the column's predicted variance", 1.0, ax)
+    return _columns_by(model, model.relevance_, "latent", "relevance", _UP_TO_ONE, ax)
 
 
 def ard_weights(model: Any, *, parameter: str | None = None, ax: Any = None) -> Any:
     """The kernel's weight of every latent for every column, averaged over the column's groups, as the paper shows them.
 
-    Weights of different kernels mean different things; `relevance` means the same for all.
+    Weights of different kernels mean different things; `relevance` means the same for all. Colours follow the square
+    root of a weight, which is one over the length-scale of an RBF kernel.
 
     Parameters
     ----------
@@ -72,7 +79,14 @@ def ard_weights(model: Any, *, parameter: str | None = None, ax: Any = None) -> 
     if name not in every:
         raise ValueError(f"parameter={parameter!r} has no value for every latent: give one of {', '.join(every)}")
     weights = model.group_probabilities_ @ every[name]
-    return _columns_by(model, weights, "latent", name.replace("_", " ").replace("ard", "ARD"), None, ax)
+    return _columns_by(
+        model,
+        weights,
+        "latent",
+        name.replace("_", " ").replace("ard", "ARD"),
+        PowerNorm(0.5, vmin=0.0, vmax=weights.max()),
+        ax,
+    )
 
 
 def assignments(model: Any, *, ax: Any = None) -> Any:
@@ -89,7 +103,7 @@ def assignments(model: Any, *, ax: Any = None) -> Any:
     Axes
     """
     check_is_fitted(model)
-    return _columns_by(model, model.group_probabilities_, "group", "probability", 1.0, ax)
+    return _columns_by(model, model.group_probabilities_, "group", "probability", _UP_TO_ONE, ax)
 
 
 def coassignment(model: Any, *, ax: Any = None) -> Any:
@@ -107,26 +121,29 @@ def coassignment(model: Any, *, ax: Any = None) -> Any:
     """
     check_is_fitted(model)
     order, size = by_group(model), height_for(len(model.groups_), most=8.0)
-    ax = canvas(ax, (size + 2.5, size))
+    ax = canvas(ax, (size + 1.5 + width_for(model._names), size))
     together = model.coassignment_[np.ix_(order, order)]
-    _draw(model, ax, together, "probability of sharing a group", 1.0)
+    _draw(model, ax, together, "probability of one group", _UP_TO_ONE)
     ax.set_xticks([])
     n_starts = max(len(model.starts_), 1)
     ax.set_xlabel("the same columns" if n_starts == 1 else f"the same columns, {n_starts} starts")
     return ax
 
 
-def _columns_by(model: Any, values: np.ndarray, what: str, meaning: str, top: float | None, ax: Any) -> Any:
+def _columns_by(model: Any, values: np.ndarray, what: str, meaning: str, norm: Normalize, ax: Any) -> Any:
     n_columns, n_steps = values.shape
-    ax = canvas(ax, (min(3.6 + 0.35 * n_steps, 9.0), height_for(n_columns)))
-    _draw(model, ax, values[by_group(model)], meaning, top)
+    ax = canvas(ax, (min(2.6 + 0.35 * n_steps, 8.0) + width_for(model._names), height_for(n_columns)))
+    _draw(model, ax, values[by_group(model)], meaning, norm)
     number_steps(ax, n_steps, what)
     return ax
 
 
-def _draw(model: Any, ax: Any, values: np.ndarray, meaning: str, top: float | None) -> None:
-    image = ax.imshow(values, cmap=SHARES, vmin=0.0, vmax=top, aspect="auto", interpolation="none")
+def _draw(model: Any, ax: Any, values: np.ndarray, meaning: str, norm: Normalize) -> None:
+    image = ax.imshow(values, cmap=SHARES, norm=norm, aspect="auto", interpolation="none")
     ax.spines[:].set_visible(False)
     name_lines(ax, [model._names[d] for d in by_group(model)], "columns")
-    label_blocks(ax, np.bincount(model.groups_, minlength=model.n_groups_), group_names(model))
+    sizes = np.bincount(model.groups_, minlength=model.n_groups_)
+    if room(ax, "y") > _WORTH_A_LINE * len(sizes):
+        ax.hlines(np.cumsum(sizes)[:-1] - 0.5, *ax.get_xlim(), color="white", linewidth=1.5)
+    label_blocks(ax, sizes, group_names(model))
     colour_bar(ax, image, meaning)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dpgplvm.plots.style import FAINT, INK, PALE, canvas, colours, open_frame, plain
+from dpgplvm.plots.style import FAINT, INK, PALE, canvas, colours, open_frame, plain, whole_numbers
 
 _IN_95_PERCENT = 1.96  # standard deviations of a Gaussian
 
@@ -49,7 +49,9 @@ def predicted(model: Any, column: str | int, *, ax: Any = None) -> Any:
     ax.plot(ends, ends, color=INK, linewidth=0.8, zorder=1, label="as observed")
     name = plain(model._names[d])
     ax.set(xlabel=f"{name}, observed", ylabel=f"{name}, predicted")
-    ax.legend(frameon=False, fontsize=8, title=f"intervals hold {held:.0%}", title_fontsize=8, **_ABOVE)
+    ax.legend(
+        frameon=False, fontsize=8, title=f"intervals hold {held:.0%}", title_fontsize=8, alignment="left", **_ABOVE
+    )
     open_frame(ax)
     return ax
 
@@ -85,7 +87,7 @@ def gaps(model: Any, column: str | int, Y: Any = None, *, ax: Any = None) -> Any
         ax.vlines(rows[gap], low, high, color=orange, alpha=0.4, linewidth=2.0, label="95 % interval")
         ax.plot(rows[gap], middle, "o", color=orange, markersize=4, label=f"filled ({gap.sum()} gaps)")
     ax.set(xlabel="row", ylabel=plain(model._names[d]), xlim=(-0.5, len(rows) - 0.5))
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    whole_numbers(ax)
     ax.legend(frameon=False, fontsize=8, **_ABOVE)
     open_frame(ax)
     return ax

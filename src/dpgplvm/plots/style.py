@@ -10,6 +10,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
 from dpgplvm.summary import short
@@ -20,7 +21,7 @@ SCALE = "viridis"  # numbers without a natural zero
 
 # Okabe and Ito's, which colour-blind people can tell apart; yellow is too pale on white.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-_LARGEST_FONT, _SMALLEST_FONT, _LINE = 8.0, 5.0, 1.25  # points, points, and lines a font size
+_LARGEST_FONT, _SMALLEST_FONT, _LINE = 8.0, 5.5, 1.25  # points, points, and lines a font size
 _LONGEST_NAME = 28
 _MOST_IN_LEGEND = 10
 
@@ -76,8 +77,17 @@ def height_for(n_lines: int, least: float = 2.8, most: float = 10.0) -> float:
     return float(np.clip(1.0 + n_lines * _LARGEST_FONT * _LINE / 72.0, least, most))
 
 
+def width_for(names: Sequence[Any]) -> float:
+    """Inches that the longest of these names takes at the side, if names are shown."""
+    return max(len(plain(name)) for name in names) * 0.6 * _LARGEST_FONT / 72.0
+
+
 def room(ax: Any, axis: str) -> float:
     """Points along an axis, with something to spare for what the layout will still take away."""
+    figure = ax.get_figure(root=True)
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
     box = ax.get_window_extent()
     return 0.9 * (box.height if axis == "y" else box.width) * 72.0 / ax.figure.dpi
 
@@ -112,8 +122,6 @@ def label_blocks(ax: Any, sizes: Any, names: Sequence[str], looks: Any = None) -
         line = Line2D([1, 1], [start - 0.5, end - 0.5], color=colour, linewidth=6, transform=beside)
         line.set(clip_on=False, solid_capstyle="butt")
         ax.add_artist(line)
-    if len(sizes) > 1:
-        ax.hlines(ends[:-1] - 0.5, *ax.get_xlim(), color="white", linewidth=1.5)
     apart = _LARGEST_FONT * _LINE * ends[-1] / room(ax, "y")
     shown: list[int] = []
     for k in np.argsort(-np.asarray(sizes), kind="stable"):
@@ -127,7 +135,8 @@ def label_blocks(ax: Any, sizes: Any, names: Sequence[str], looks: Any = None) -
 
 def colour_bar(ax: Any, drawn: Any, label: str) -> None:
     """What colours mean, beside the axes."""
-    bar = ax.figure.colorbar(drawn, ax=ax, label=label, fraction=0.05, aspect=30, pad=0.03)
+    pad = 0.12 if hasattr(ax, "get_zlim") else 0.03  # layouts overlook the labels of axes in space
+    bar = ax.figure.colorbar(drawn, ax=ax, label=label, fraction=0.05, aspect=30, pad=pad, anchor=(0.0, 1.0))
     bar.outline.set_visible(False)
 
 
@@ -143,6 +152,11 @@ def legend(ax: Any, names: Sequence[str], looks: Sequence[dict[str, Any]], **opt
 def open_frame(ax: Any) -> None:
     """Only the left and the lower line of the frame."""
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def whole_numbers(ax: Any) -> None:
+    """No fractions along the x axis."""
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def which_latents(model: Any, latents: Sequence[int], allowed: Sequence[int]) -> list[int]:

@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from scipy.cluster.hierarchy import leaves_list
 from sklearn.utils.validation import check_is_fitted
 
-from dpgplvm.plots.style import FAINT, canvas, colours, height_for, label_blocks, name_lines, open_frame
+from dpgplvm.plots.style import FAINT, canvas, colours, height_for, label_blocks, name_lines, open_frame, width_for
 
 
 def dendrogram(model: Any, *, ax: Any = None) -> Any:
@@ -29,7 +29,7 @@ def dendrogram(model: Any, *, ax: Any = None) -> Any:
     n_columns = len(model.profiles_)
     if n_columns < 2:
         raise ValueError("the model has one column, and a tree needs two: there is nothing to draw")
-    ax = canvas(ax, (6.0, height_for(n_columns)))
+    ax = canvas(ax, (5.0 + width_for(model._names), height_for(n_columns)))
     tree = model.profile_linkage_
     leaves = leaves_list(tree)
     place = np.append(np.argsort(leaves).astype(float), np.zeros(len(tree)))
@@ -42,7 +42,8 @@ def dendrogram(model: Any, *, ax: Any = None) -> Any:
         branches.append([(height[a], place[a]), (apart, place[a]), (apart, place[b]), (height[b], place[b])])
         looks.append(FAINT if profile[node] < 0 else palette[profile[node]])
     ax.add_collection(LineCollection(branches, colors=looks, linewidths=1.2))
-    ax.set(xlim=(1.03 * height.max() or 1.0, 0.0), ylim=(n_columns - 0.5, -0.5))
+    reach = height.max() or 1.0
+    ax.set(xlim=(-0.02 * reach, 1.03 * reach), ylim=(n_columns - 0.5, -0.5))
     ax.set_xlabel("how differently columns listen")
     name_lines(ax, [model._names[d] for d in leaves], "columns")
     # Profiles are whole branches, so that each of them is one block of leaves.
