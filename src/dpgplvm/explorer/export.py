@@ -24,6 +24,8 @@ _SPREAD = (0.0, 0.1, 0.9, 1.0)  # quantiles of a column's training values
 def exported(model: Any, skeleton: Skeleton | None, sequence: Any) -> dict[str, Any]:
     """Everything the page is told."""
     _check_kernel(model)
+    rows = _rows(model, sequence)
+    body = None if skeleton is None else _skeleton(skeleton, model._names)
     with computing():
         posterior = _posterior(model)
     return {
@@ -38,8 +40,8 @@ def exported(model: Any, skeleton: Skeleton | None, sequence: Any) -> dict[str, 
             "noise": noise_of_columns(model) * model._scaling.scale,
             "spread": np.nanquantile(model._learned, _SPREAD, axis=0).T,
         },
-        "rows": _rows(model, sequence),
-        "skeleton": None if skeleton is None else _skeleton(skeleton, model._names),
+        "rows": rows,
+        "skeleton": body,
     }
 
 
@@ -112,7 +114,11 @@ def _labels(sequence: Any, n_rows: int) -> np.ndarray | None:
     return labels if labels.dtype.kind in "fiu" else labels.astype(str)
 
 
-def _skeleton(skeleton: Skeleton, names: list[str]) -> dict[str, Any]:
+def _skeleton(skeleton: Any, names: list[str]) -> dict[str, Any]:
+    if not isinstance(skeleton, Skeleton):
+        raise TypeError(
+            f"skeleton is a {type(skeleton).__name__}: give a dpgplvm.Skeleton, such as Skeleton.from_names makes"
+        )
     position = {joint: j for j, joint in enumerate(skeleton.joints)}
     return {
         "joints": list(map(str, skeleton.joints)),
