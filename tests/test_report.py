@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from browser import SCREENSHOTS
 from pages import Page
 from saved_models import NAMES, fitted, sample, samples
 from sklearn.exceptions import NotFittedError
@@ -313,8 +314,12 @@ def test_a_body_and_sequences(searched):
     skeleton = Skeleton(joints, [("leg", "arm")])
     page = Page(html(searched, skeleton=skeleton, sequence=True))
     captions = " ".join(text for inside, text in page.texts if inside == "figcaption")
-    for words in ("The groups on the body", "Poses that the model predicts", "Lines join rows that follow each other"):
-        assert words in captions
+    for caption in (
+        "The groups on the body",
+        "Poses that the model predicts",
+        "Lines join rows that follow each other",
+    ):
+        assert caption in captions
     assert "body" not in Page(html(searched)).text
     with pytest.raises(ValueError, match=r"sequence has shape \(3,\)"):
         html(searched, sequence=[0, 0, 1])
@@ -378,7 +383,7 @@ def test_in_a_browser_by_day_by_night_on_a_phone_and_on_paper(searched, visits, 
     searched.report(tmp_path / "page.html")
     page = visits.open(tmp_path / "page.html", color_scheme="light")
     assert background(page) > 240
-    visits.keep(page, "report")
+    page.screenshot(path=SCREENSHOTS / "report.png", full_page=True)
     page = visits.open(tmp_path / "page.html", color_scheme="dark", viewport={"width": 360, "height": 640})
     assert background(page) < 40
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
