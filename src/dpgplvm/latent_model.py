@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
@@ -25,21 +25,18 @@ from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Concentration
 from dpgplvm.notebook import html
 from dpgplvm.numerics import computing
+from dpgplvm.pages import Pages
 from dpgplvm.predictions import Predictions
 from dpgplvm.progress import shown
 from dpgplvm.result_frames import ResultFrames, result_frames
 from dpgplvm.results import Results, results
-from dpgplvm.skeleton import Skeleton
 from dpgplvm.summary import summary
 from dpgplvm.warm_start import check_goes_on
-
-if TYPE_CHECKING:
-    from dpgplvm.skeleton import Skeleton
 
 _DEFAULT_LATENTS = 10
 
 
-class LatentModel(Predictions, BaseEstimator):
+class LatentModel(Predictions, Pages, BaseEstimator):
     """What the three models share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -216,56 +213,6 @@ class LatentModel(Predictions, BaseEstimator):
         check_is_fitted(self)
         files.save(self, path)
 
-    def explore(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        skeleton: Skeleton | None = None,
-        sequence: Any = None,
-        title: str | None = None,
-    ) -> None:
-        """Write one page to walk through the latents in: drag a point, and see what the columns are predicted to be.
-
-        The page is one file that works by itself: it predicts as `predict` does, without Python, a server or the
-        network. It has the training rows in it. A file of that name is replaced, whole or not at all.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Usually ends in ``.html``.
-        skeleton : Skeleton or None
-            Which columns are joints, and the bones between them: draws the body that moves.
-        sequence : True, one label for every row, or None
-            Rows that follow each other are joined, and played one after another: True for all of them, labels for
-            several sequences.
-        title : str or None
-
-        Raises
-        ------
-        ValueError
-            Where the kernel is one of your own, which the page cannot compute.
-        OSError
-            Where the file cannot be written, such as `FileNotFoundError` for a folder that does not exist.
-
-        Examples
-        --------
-        >>> import os, tempfile
-        >>> from dpgplvm import BayesianGPLVM
-        >>> from dpgplvm.datasets import make_views
-        >>> Y = make_views(n_samples=20, columns=3, random_state=0).Y
-        >>> model = BayesianGPLVM(n_latents=2, n_inducing=6, random_state=0).fit(Y)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     page = os.path.join(folder, "views.html")
-        ...     model.explore(page, sequence=True)
-        ...     os.path.exists(page)
-        True
-        """
-        check_is_fitted(self)
-        # Here, because few who fit a model write a page.
-        from dpgplvm.explorer import explore
-
-        explore(self, path, skeleton, sequence, title)
-
     def to_frame(self) -> ResultFrames:
         """What `summary` says and more, as DataFrames.
 
@@ -277,42 +224,6 @@ class LatentModel(Predictions, BaseEstimator):
         """
         check_is_fitted(self)
         return result_frames(self)
-
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        skeleton: Skeleton | None = None,
-        sequence: Any = None,
-        title: str | None = None,
-    ) -> None:
-        """Write one page of HTML that tells what was found, to someone who was not there.
-
-        It has the groups in plain words, pictures, tables, how sure it all is, warnings, how it was made, and what the
-        words mean. It is one file that needs no network, and prints well. It is written whole or not at all.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Usually ends in ``.html``; a file of that name is replaced.
-        skeleton : Skeleton or None
-            Where columns are coordinates of joints: which, and the bones between them. Groups are drawn on the body.
-        sequence : True, one label for every row, or None
-            Rows that follow one another, which are drawn as paths: all of them, or those with the same label.
-        title : str or None
-            Of the page; None says how large the table is.
-
-        Raises
-        ------
-        ImportError
-            Where matplotlib or Jinja2 is not installed, which ``pip install 'dpgplvm[plots]'`` does.
-        OSError
-            Where the file cannot be written, such as `FileNotFoundError` for a folder that does not exist.
-        """
-        check_is_fitted(self)
-        from dpgplvm import report
-
-        report.write(self, path, skeleton, sequence, title)
 
     def _html_repr(self) -> str:
         """What notebooks show."""

@@ -89,13 +89,13 @@ def _rows(model: Any, sequence: Any) -> dict[str, Any]:
     step = -(-model._learned.size // _MOST_VALUES)
     seen = np.flatnonzero(model._seen)[::step]
     index = model._layout.index
-    kinds, which = np.unique(labels[seen], return_inverse=True) if labels is not None else ([], None)
+    kinds, which = (None, None) if labels is None else np.unique(labels[seen], return_inverse=True)
     return {
         "names": [str(n if index is None else index[n]) for n in seen],
         "latents": model.latents_[seen],
         "deviation": _single(np.sqrt(model.latent_variance_[seen])),
         "values": _single(model._learned[::step]),
-        "sequences": [str(kind) for kind in kinds],
+        "sequences": [] if kinds is None else [str(kind) for kind in kinds],
         "sequence": None if which is None else which.ravel().astype(np.int32),
         "joined": sequence is not None and sequence is not False,
     }

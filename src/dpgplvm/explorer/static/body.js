@@ -111,7 +111,7 @@ class Body {
   // How wide and how tall what is drawn can be; in space the same from all sides, so that turning does not zoom.
   #extent() {
     const lengths = this.follow.checked ? this.sizes : this.highs.map((high, a) => high - this.lows[a]);
-    if (this.nAxes === 3) return [Math.hypot(...lengths), Math.hypot(...lengths)];
+    if (this.nAxes === 3) return Array(2).fill(0.85 * Math.hypot(...lengths));
     return this.view.map((axis) => axis.reduce((sum, one, a) => sum + Math.abs(one) * lengths[a], 0));
   }
 

@@ -24,7 +24,10 @@ class ColumnList {
       if (shown) this.width = shown.track.clientWidth;
       this.lines.forEach((line) => this.#placeSpread(line));
     }
-    if (changed.has("light")) this.lines.forEach((line, d) => this.#light(line, d));
+    if (changed.has("light")) {
+      this.lines.forEach((line, d) => this.#light(line, d));
+      this.#bringIntoView();
+    }
     if (changed.has("size") || changed.has("filter")) this.visible = this.#visible();
     for (const d of this.visible) this.#update(this.lines[d], d);
     clearTimeout(this.settling);
@@ -59,6 +62,16 @@ class ColumnList {
       this.headings.push({ heading, k, members });
       this.order.push(...members);
     });
+    this.#makeRoom();
+  }
+
+  // For the longest numbers.
+  #makeRoom() {
+    const longest = (texts) => `${Math.max(...texts.map((text) => text.length)) + 0.5}ch`;
+    const ends = this.lines.flatMap(({ spread, number }) => [number(spread[LOWEST]), number(spread[HIGHEST])]);
+    const spreads = this.lines.map(({ number }, d) => number(this.state.columns.noise[d]));
+    this.scroll.style.setProperty("--observed", longest(ends));
+    this.scroll.style.setProperty("--value", `calc(${longest(ends)} + 3ch + ${longest(spreads)})`);
   }
 
   #line(d, name) {
@@ -87,6 +100,16 @@ class ColumnList {
 
   #light(line, d) {
     line.element.style.opacity = 0.22 + 0.78 * this.state.light[d];
+  }
+
+  // What is lit up most, where the list can be scrolled.
+  #bringIntoView() {
+    const { lit, light } = this.state;
+    if (!lit || this.scroll.scrollHeight <= this.scroll.clientHeight) return;
+    const line = this.lines[light.indexOf(1)].element;
+    const target = "group" in lit ? line.parentElement.previousElementSibling : line;
+    const [top, wanted] = [this.scroll, target].map((one) => one.getBoundingClientRect().top);
+    this.scroll.scrollTop += wanted - top - 36;
   }
 
   #at(line, value) {
