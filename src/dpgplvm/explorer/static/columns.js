@@ -165,5 +165,5 @@ function write(element, text) {
 function numbers(noise) {
   const digits = 1 - Math.floor(Math.log10(noise));
   return (value) =>
-    digits > 7 || Math.abs(value) >= 1e7 ? value.toExponential(3) : value.toFixed(Math.min(Math.max(digits, 0), 7));
+    digits > 5 || Math.abs(value) >= 1e7 ? value.toExponential(2) : value.toFixed(Math.max(digits, 0));
 }
