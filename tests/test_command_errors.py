@@ -56,7 +56,7 @@ def assert_one_sentence(err, sentence):
 
 
 def test_help_without_jax(tmp_path):
-    commands = [[], ["demo"], ["fit"], ["summary"], ["transform"], ["impute"], ["predict"]]
+    commands = [[], ["demo"], ["fit"], ["summary"], ["transform"], ["impute"], ["predict"], ["report"], ["explore"]]
     answers = without_jax([[*command, "--help"] for command in commands], tmp_path)
     for command, (code, out, err) in zip(commands, answers, strict=True):
         assert (code, err) == (0, "")
@@ -69,7 +69,10 @@ def test_version_and_help_as_a_module():
     assert (done.returncode, done.stdout, done.stderr) == (0, f"dpgplvm {dpgplvm.__version__}\n", "")
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
-    assert all(command in done.stdout for command in ("demo", "fit", "summary", "transform", "impute", "predict"))
+    assert all(
+        command in done.stdout
+        for command in ("demo", "fit", "summary", "transform", "impute", "predict", "report", "explore")
+    )
 
 
 FILES = {

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from typing import IO, Any
 
 import numpy as np
 
+from dpgplvm import atomic
+from dpgplvm.atomic import text_of, trouble_told
 from dpgplvm.encoding import FileError, UnknownNameError, decode, encode, reference
 from dpgplvm.model.kernels import NAMED_KERNELS
 from dpgplvm.predictions import Predictions
@@ -71,7 +70,7 @@ _COUNTED = {"D": "n_features_in_", "Q": "n_latents_", "K": "n_groups_"}
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model; what was there before is replaced only by a file that is whole."""
-    path = _text(path)
+    path = text_of(path)
     if reference(type(model)) != f"dpgplvm.{type(model).__name__}":
         raise FileError(
             f"the model is a {type(model).__name__}, a class of your own, and a file holds no code: keep it with pickle"
@@ -86,14 +85,13 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "parameters": {name: encode(value, name, arrays) for name, value in parameters.items()},
         "fitted": {name: encode(value, name, arrays) for name, value in fitted.items()},
     }
-    with _trouble_told(path, "saved", "its folder does not exist: make it first, or give another path"):
-        _replace(path, lambda file: _write(file, header, arrays))
+    atomic.write(path, lambda file: _write(file, header, arrays), done="saved")
 
 
 def load(path: str | os.PathLike[str], models: Mapping[str, type]) -> Any:
     """The model in this file, which is one of `models`."""
-    path = _text(path)
-    with _trouble_told(path, "loaded", "there is no such file"):
+    path = text_of(path)
+    with trouble_told(path, "loaded", "there is no such file"):
         file = open(path, "rb")  # noqa: SIM115
     with file:
         try:
@@ -200,58 +198,3 @@ def _fits(shape: tuple[int, ...], letters: list[str], sizes: dict[str, int]) -> 
     if len(shape) != len(letters):
         return False
     return all(sizes.setdefault(letter, size) == size for letter, size in zip(letters, shape, strict=True))
-
-
-def _replace(path: str, write: Callable[[IO[bytes]], None]) -> None:
-    """Write a file beside the old one and put it in its place once it is whole and on the disk."""
-    target = os.path.realpath(path)  # what a link leads to, not the link
-    folder = os.path.dirname(target)
-    if os.path.isdir(target) or not os.path.basename(path):
-        raise IsADirectoryError
-    if os.path.exists(target) and not os.path.isfile(target):
-        raise OSError(None, "it is not a regular file")
-    # A name of its own, so that two that save at once do not meet, and hidden, should it be left behind.
-    partial = os.path.join(folder, f".dpgplvm-{secrets.token_hex(8)}.partial")
-    try:
-        with open(partial, "xb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(OSError):  # there was none, or this file system has no permissions
-            shutil.copymode(target, partial)
-        os.replace(partial, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(partial)
-        raise
-    with suppress(OSError):  # not every system has folders that can be put on the disk
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _text(path: Any) -> str:
-    try:
-        text = os.fsdecode(path)
-    except TypeError:
-        raise TypeError(f"path is a {type(path).__name__}: give a str or a pathlib.Path") from None
-    if "\0" in text:
-        raise ValueError(f"path is {text!r}, but no file's name holds a null character: give another")
-    return text
-
-
-@contextmanager
-def _trouble_told(path: str, done: str, missing: str) -> Iterator[None]:
-    """Errors of the file system as a sentence, under their own types."""
-    try:
-        yield
-    except OSError as error:
-        reasons = {
-            FileNotFoundError: missing,
-            IsADirectoryError: "it is a folder: give the path of a file",
-            PermissionError: "that is not permitted: give a path that is yours, or ask for the permission",
-        }
-        reason = reasons.get(type(error), error.strerror or str(error))
-        raise type(error)(f"{path} cannot be {done}: {reason}") from None

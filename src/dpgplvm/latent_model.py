@@ -25,6 +25,7 @@ from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Concentration
 from dpgplvm.notebook import html
 from dpgplvm.numerics import computing
+from dpgplvm.pages import Pages
 from dpgplvm.predictions import Predictions
 from dpgplvm.progress import shown
 from dpgplvm.result_frames import ResultFrames, result_frames
@@ -35,7 +36,7 @@ from dpgplvm.warm_start import check_goes_on
 _DEFAULT_LATENTS = 10
 
 
-class LatentModel(Predictions, BaseEstimator):
+class LatentModel(Predictions, Pages, BaseEstimator):
     """What the three models share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

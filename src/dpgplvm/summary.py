@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from dpgplvm.inference.starts import agreement
+from dpgplvm.sentences import counted
 
 # A group listens to latents with this share of what is explained of it, if that is anything to speak of.
 _LISTENS_FROM, _NEXT_TO_NOTHING = 0.05, 0.005
@@ -24,6 +25,12 @@ class Group(NamedTuple):
     noise: float  # root mean square of the columns' noise, in the units of the model: standard deviations of a column
     explained: float  # mean share of its columns' variances
     by_latent: np.ndarray  # [Q] of which each latent has this
+
+    @property
+    def heard(self) -> list[int]:
+        """The latents that it listens to, loudest first."""
+        least = max(_LISTENS_FROM * self.explained, _NEXT_TO_NOTHING)
+        return [int(q) for q in np.argsort(-self.by_latent, kind="stable") if self.by_latent[q] >= least]
 
 
 def groups_of(model: Any) -> list[Group]:
@@ -59,9 +66,7 @@ def summary(model: Any) -> str:
     """Groups with their columns, noise, what is explained and by which latents, bound and outcome."""
     lines = [*headlines(model), "", f"{'group':>12} {'columns':>8} {'noise':>7} {'explained':>10}  by latent"]
     for group in groups_of(model):
-        least = max(_LISTENS_FROM * group.explained, _NEXT_TO_NOTHING)
-        heard = [q for q in np.argsort(-group.by_latent) if group.by_latent[q] >= least]
-        told = ", ".join(f"{q} ({group.by_latent[q]:.0%})" for q in heard) or "none: all noise"
+        told = ", ".join(f"{q} ({group.by_latent[q]:.0%})" for q in group.heard) or "none: all noise"
         name, size = short(group.name, 12), len(group.members)
         lines.append(f"{name:>12} {size:>8} {group.noise:>7.3f} {group.explained:>10.0%}  {told}")
         lines.append(f"{'':>40}  {listed_columns(model, group.members)}")
@@ -72,8 +77,8 @@ def headlines(model: Any) -> list[str]:
     """Sizes, bound and outcome."""
     n_rows, n_latents = model.latents_.shape
     return [
-        f"{type(model).__name__}: {n_rows} rows, {len(model.groups_)} columns, {_counted(n_latents, 'latent')}, "
-        f"{_counted(model.n_groups_, 'group')}; kernel {model.kernel_}, noise of {whose_noise(model)}s",
+        f"{type(model).__name__}: {n_rows} rows, {len(model.groups_)} columns, {counted(n_latents, 'latent')}, "
+        f"{counted(model.n_groups_, 'group')}; kernel {model.kernel_}, noise of {whose_noise(model)}s",
         f"bound {model.elbo_:.1f} nats after {model.n_iter_} iterations: {model.outcome_.value}. "
         f"{model.outcome_.sentence}",
     ]
@@ -81,7 +86,7 @@ def headlines(model: Any) -> list[str]:
 
 def remarks(model: Any) -> list[str]:
     """What the table does not say: profiles beside groups, columns of noise, and how far starts agree."""
-    found = [_relation(model.groups_, model.profiles_)]
+    found = [_relation_told(model.groups_, model.profiles_)]
     noise = np.flatnonzero(model.explained_ < ALL_NOISE)
     if len(noise):
         found.append(f"Hardly predicted at all, whatever their group: {listed_columns(model, noise)}.")
@@ -107,22 +112,27 @@ def short(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[:half]}\u2026{name[-half:]}"
 
 
-def _relation(groups: np.ndarray, profiles: np.ndarray) -> str:
-    """How profiles relate to groups, in a sentence."""
+def relation(groups: np.ndarray, profiles: np.ndarray) -> Literal["same", "finer", "coarser", "across"]:
+    """What profiles are beside the groups."""
     n_groups, n_profiles = len(np.unique(groups)), len(np.unique(profiles))
     n_both = len(np.unique(np.stack([groups, profiles]), axis=1).T)
-    start = f"By which latents they listen to, columns fall into {_counted(n_profiles, 'profile')}"
     if n_both == n_groups == n_profiles:
-        return f"{start}: the same as the groups."
+        return "same"
     if n_both == n_profiles:
-        return f"{start}, which divide the groups further than the evidence pays for (see profiles_)."
-    if n_both == n_groups:
-        return f"{start}, each of whole groups: groups of one profile differ in how, not in what they listen to."
-    return (
-        f"{start}, which cut across the groups (adjusted Rand index {adjusted_rand_score(groups, profiles):.2f}; "
-        "see profiles_)."
-    )
+        return "finer"
+    return "coarser" if n_both == n_groups else "across"
 
 
-def _counted(n: int, word: str) -> str:
-    return f"{n} {word}{'s' * (n != 1)}"
+def _relation_told(groups: np.ndarray, profiles: np.ndarray) -> str:
+    """How profiles relate to groups, in a sentence."""
+    start = f"By which latents they listen to, columns fall into {counted(len(np.unique(profiles)), 'profile')}"
+    ends = {
+        "same": ": the same as the groups.",
+        "finer": ", which divide the groups further than the evidence pays for (see profiles_).",
+        "coarser": ", each of whole groups: groups of one profile differ in how, not in what they listen to.",
+        "across": (
+            f", which cut across the groups (adjusted Rand index {adjusted_rand_score(groups, profiles):.2f}; "
+            "see profiles_)."
+        ),
+    }
+    return start + ends[relation(groups, profiles)]

@@ -1,4 +1,4 @@
-"""The command line: `dpgplvm fit`, `summary`, `transform`, `impute`, `predict` and `demo`.
+"""The command line: `dpgplvm fit`, `summary`, `report`, `explore`, `transform`, `impute`, `predict` and `demo`.
 
 Results go to stdout, everything else to stderr. Nothing here imports JAX before a command needs a model.
 """
@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from functools import partial
 
 import dpgplvm
-from dpgplvm.commands import asking, demo, fitting
+from dpgplvm.commands import asking, demo, fitting, showing
 from dpgplvm.commands.console import PROGRAM, Exit, Parser, say, warnings_of_one_line
 
 # Each adds the subcommands of one kind with `add_to`; `--help` shows them in this order.
-_GROUPS = (demo, fitting, asking)
+_GROUPS = (demo, fitting, asking, showing)
+
+_VALUES_WITH_A_MINUS = {"--missing": r"-[\d.]", "--up": r"-[xyz]$"}
 
 _EXIT_CODES = """\
 exit codes: 0 done; 1 unexpected trouble; 2 bad usage or bad input; 130 interrupted.
@@ -67,10 +69,11 @@ def _parser() -> Parser:
 
 
 def _joined(argv: Sequence[str]) -> list[str]:
-    """`--missing -999,NA` as `--missing=-999,NA`, which argparse would take for an option."""
+    """`--missing -999,NA` as `--missing=-999,NA`, and `--up -y` likewise, which argparse would take for options."""
     joined: list[str] = []
     for word in argv:
-        if joined and joined[-1] == "--missing" and re.match(r"-[\d.]", word):
+        value = _VALUES_WITH_A_MINUS.get(joined[-1]) if joined else None
+        if value and re.match(value, word):
             joined[-1] += f"={word}"
         else:
             joined.append(word)

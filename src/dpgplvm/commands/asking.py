@@ -14,7 +14,7 @@ import numpy as np
 import dpgplvm
 from dpgplvm.commands.console import Exit, InputError, Parser, add_command, note, show
 from dpgplvm.commands.delimited import Style
-from dpgplvm.commands.reading import STDIN, Index, Table, add_options, check_file, read
+from dpgplvm.commands.reading import STDIN, Index, Table, add_model, add_options, check_file, load_model, read
 from dpgplvm.commands.writing import STDOUT, check_tables, write_table
 
 
@@ -31,7 +31,7 @@ def add_to(commands: Any) -> None:
             dpgplvm summary model.dpgplvm --json | jq .groups
         """,
     )
-    _add_model(parser)
+    add_model(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
 
     parser = add_command(
@@ -48,7 +48,7 @@ def add_to(commands: Any) -> None:
             dpgplvm transform model.dpgplvm > latents.csv
         """,
     )
-    _add_model(parser)
+    add_model(parser)
     _add_data(parser, "DATA", "rows with the columns that the model was fitted to (default: those rows themselves)")
     _add_output(parser, "the latents' standard deviations")
 
@@ -67,7 +67,7 @@ def add_to(commands: Any) -> None:
             cat data.csv | dpgplvm impute model.dpgplvm - > filled.csv
         """,
     )
-    _add_model(parser)
+    add_model(parser)
     _add_data(parser, "DATA", "the table with gaps (default: the one that the model was fitted to)")
     _add_output(parser, "the standard deviation of every entry, 0 where it was observed", quantiles=True)
 
@@ -85,7 +85,7 @@ def add_to(commands: Any) -> None:
             dpgplvm predict model.dpgplvm latents.csv --latent-std latents_std.csv -o columns.csv --quantiles 0.1,0.9
         """,
     )
-    _add_model(parser)
+    add_model(parser)
     _add_data(parser, "LATENTS", "one row of latents for every row that is wanted (default: those of the fit)")
     parser.add_argument("--latent-std", metavar="FILE", help="standard deviations of the latents (default: certain)")
     _add_output(parser, "the standard deviation of every entry, noise included", quantiles=True)
@@ -168,10 +168,6 @@ def predict(arguments: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-def _add_model(parser: Parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a file from dpgplvm fit")
-
-
 def _add_data(parser: Parser, metavar: str, purpose: str) -> None:
     parser.add_argument("data", metavar=metavar, nargs="?", help=f'{purpose}; "-" for standard input')
     add_options(parser)
@@ -197,7 +193,7 @@ def _load(arguments: argparse.Namespace) -> Any:
     for path in _inputs(arguments):
         if path not in (None, STDIN):
             check_file(path)
-    return dpgplvm.load(arguments.model)
+    return load_model(arguments.model)
 
 
 def _table(arguments: argparse.Namespace, known: Sequence[str]) -> Table | None:

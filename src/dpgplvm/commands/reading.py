@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import dpgplvm
 from dpgplvm.commands import delimited
 from dpgplvm.commands.console import InputError, listed, needed, note
-from dpgplvm.commands.delimited import Style
+from dpgplvm.commands.delimited import Records, Style
 
 KINDS = {".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 KINDS |= {".npz": "npz"}
@@ -125,8 +126,7 @@ def read(path: str, arguments: argparse.Namespace, known: Collection[str] = ()) 
 
 def read_views(path: str) -> dict[str, list[str]]:
     """The columns of every view, from a table with the columns `column` and `view`."""
-    check_file(path)
-    table = delimited.read(path, _text(path), None, header=True)
+    table = read_records(path)
     if not {"column", "view"} <= set(table.header):
         raise InputError(f"{path} has columns {listed(table.header)}: --views wants `column` and `view`")
     views: dict[str, list[str]] = {}
@@ -134,6 +134,23 @@ def read_views(path: str) -> dict[str, list[str]]:
     for row in table.rows:
         views.setdefault(row[view].strip(), []).append(row[column].strip())
     return views
+
+
+def read_records(path: str) -> Records:
+    """The cells of a text file, whatever is in them."""
+    check_file(path)
+    return delimited.read(path, _text(path), None, header=True)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The argument for a model in a file."""
+    parser.add_argument("model", metavar="MODEL", help="a file from dpgplvm fit")
+
+
+def load_model(path: str) -> Any:
+    """The model in a file, after a look whether it is there, which needs no JAX."""
+    check_file(path)
+    return dpgplvm.load(path)
 
 
 def kind_of(path: str) -> str:
