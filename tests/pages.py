@@ -12,6 +12,7 @@ class Page(HTMLParser):
 
     def __init__(self, html: str) -> None:
         super().__init__()
+        self.source = html
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[tuple[str, str]] = []  # the element that a text is in, and the text
         self.tables: dict[str, list[list[str]]] = {}  # rows of cells, header included, by caption

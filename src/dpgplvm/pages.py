@@ -43,6 +43,19 @@ class Pages:
             Where matplotlib or Jinja2 is not installed, which ``pip install 'dpgplvm[plots]'`` does.
         OSError
             Where the file cannot be written, such as `FileNotFoundError` for a folder that does not exist.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from dpgplvm import BayesianGPLVM
+        >>> from dpgplvm.datasets import make_views
+        >>> Y = make_views(n_samples=30, columns=3, random_state=0).Y
+        >>> model = BayesianGPLVM(n_latents=2, n_inducing=10, random_state=0).fit(Y)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = os.path.join(folder, "views.html")
+        ...     model.report(page, title="Six columns")
+        ...     os.path.exists(page)
+        True
         """
         check_is_fitted(self)
         from dpgplvm import report
@@ -86,8 +99,8 @@ class Pages:
         >>> import os, tempfile
         >>> from dpgplvm import BayesianGPLVM
         >>> from dpgplvm.datasets import make_views
-        >>> Y = make_views(n_samples=20, columns=3, random_state=0).Y
-        >>> model = BayesianGPLVM(n_latents=2, n_inducing=6, random_state=0).fit(Y)
+        >>> Y = make_views(n_samples=30, columns=3, random_state=0).Y
+        >>> model = BayesianGPLVM(n_latents=2, n_inducing=10, random_state=0).fit(Y)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     page = os.path.join(folder, "views.html")
         ...     model.explore(page, sequence=True)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpgplvm.plots.style import FAINT, INK, PALE, canvas, colours, open_frame, plain, whole_numbers
 
 _IN_95_PERCENT = 1.96  # standard deviations of a Gaussian
+_ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3, "borderaxespad": 0.2}
 
 
 def predicted(model: Any, column: str | int, *, ax: Any = None) -> Any:
@@ -91,9 +92,6 @@ def gaps(model: Any, column: str | int, Y: Any = None, *, ax: Any = None) -> Any
     ax.legend(frameon=False, fontsize=8, **_ABOVE)
     open_frame(ax)
     return ax
-
-
-_ABOVE = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3, "borderaxespad": 0.2}
 
 
 def _position(model: Any, column: Any) -> int:

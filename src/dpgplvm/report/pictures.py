@@ -105,7 +105,7 @@ def _draw_groups(model: Any, album: _Album) -> None:
         album.add(
             "dendrogram",
             f"A tree of {len(model.groups_)} columns, cut into {model.n_profiles_} profiles.",
-            "Columns that listen to the same latents are joined early, from the right; colours are profiles.",
+            "The sooner columns are joined, the more alike they listen. Colours are profiles, not groups.",
             (_WIDE, tall),
             lambda ax: plots.dendrogram(model, ax=ax),
         )
