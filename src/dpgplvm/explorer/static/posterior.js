@@ -79,12 +79,19 @@ class Posterior {
   }
 }
 
-// Every row of `matrix` times `vector`.
+// Every row of `matrix` times `vector`; four sums side by side, which do not wait for each other.
 function product(matrix, vector, found) {
   const n = vector.length;
   for (let row = 0, i = 0; row < found.length; row++) {
-    let sum = 0;
-    for (let m = 0; m < n; m++, i++) sum += matrix[i] * vector[m];
-    found[row] = sum;
+    let [one, two, three, four] = [0, 0, 0, 0];
+    let m = 0;
+    for (; m + 3 < n; m += 4, i += 4) {
+      one += matrix[i] * vector[m];
+      two += matrix[i + 1] * vector[m + 1];
+      three += matrix[i + 2] * vector[m + 2];
+      four += matrix[i + 3] * vector[m + 3];
+    }
+    for (; m < n; m++, i++) one += matrix[i] * vector[m];
+    found[row] = one + two + (three + four);
   }
 }
