@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import signal
@@ -96,6 +97,22 @@ def test_summary(here, model, capsys):
     assert told["groups"] == [{"name": "all columns", "columns": COLUMNS}]
 
 
+@pytest.mark.parametrize("name", ["columns.csv", "columns.tsv", "columns.parquet", "columns.csv.gz"])
+def test_a_table_of_the_columns(here, model, capsys, name):
+    assert main(["summary", "model.dpgplvm", "--columns", name]) == 0
+    assert capsys.readouterr() == (f"{model.summary()}\n", "")
+    if name.endswith(".parquet"):
+        got = pd.read_parquet(name)
+    else:
+        got = pd.read_csv(name, sep="\t" if name.endswith(".tsv") else ",", index_col="column")
+    pd.testing.assert_frame_equal(got, model.to_frame().columns)
+
+
+def test_a_table_of_the_columns_alone(here, model, capsysbinary):
+    assert main(["summary", "model.dpgplvm", "--columns", "-"]) == 0
+    assert capsysbinary.readouterr().out.decode() == model.to_frame().columns.to_csv()
+
+
 def test_impute_in_a_pipe_keeps_every_letter_of_what_was_observed(folder, model, frame):
     """Columns in another order, numbers written in ways that no program would write them."""
     shuffled = frame[frame.columns[::-1]]
@@ -123,6 +140,12 @@ COSTUMES = {
     "question.csv": (lambda frame: frame.to_csv(na_rep="?"), ["--missing", "NA,?"]),
     "tabs.tsv": (lambda frame: frame.to_csv(sep="\t"), []),
     "tabs.txt": (lambda frame: frame.to_csv(sep="\t", decimal=","), []),
+    "packed.csv.gz": (lambda frame: gzip.compress(frame.to_csv().encode()), []),
+    "packed.tsv.gz": (lambda frame: gzip.compress(frame.to_csv(sep="\t").encode()), []),
+    "latin.csv": (lambda frame: frame.to_csv().encode("latin-1"), ["--encoding", "latin-1"]),
+    "marked.csv": (lambda frame: frame.to_csv().encode("utf-16"), []),
+    "known.csv": (lambda frame: ("\ufeff" + frame.to_csv()).encode(), ["--encoding", "utf-8"]),
+    "blanks.txt": (lambda frame: frame.to_csv(sep=" ", na_rep="NA"), []),
     "trailing.csv": (lambda frame: frame.to_csv().replace("\n", ",\n"), []),
     "hash.csv": (lambda frame: frame.to_csv(sep="#"), ["--delimiter", "#"]),
     "more.csv": (
@@ -141,7 +164,8 @@ COSTUMES = {
 @pytest.mark.parametrize("name", COSTUMES)
 def test_tables_in_all_their_costumes(here, model, frame, capsys, name):
     dress, options = COSTUMES[name]
-    Path(name).write_text(dress(frame), newline="")
+    content = dress(frame)
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
     assert main(["transform", "model.dpgplvm", name, "--index-col", "id", *options, "-o", "latents.npz"]) == 0
     with np.load("latents.npz") as latents:
         np.testing.assert_array_equal(latents["Y"], model.transform(frame))
@@ -150,12 +174,40 @@ def test_tables_in_all_their_costumes(here, model, frame, capsys, name):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "npz"])
+# A first column without a name, and a header without the name of the labels, as write.csv and write.table of R have it.
+NAMELESS = {
+    "pandas.csv": lambda frame: frame.rename_axis(None).to_csv(),
+    "r.csv": lambda frame: frame.rename_axis(None).to_csv(quoting=csv.QUOTE_NONNUMERIC, na_rep="NA"),
+    "r.txt": lambda frame: frame.rename_axis(None).to_csv(sep=" ", na_rep="NA").removeprefix('"" ').lstrip(" "),
+    "r.tsv": lambda frame: frame.rename_axis(None).to_csv(sep="\t", na_rep="NA").lstrip("\t"),
+}
+
+
+@pytest.mark.parametrize("name", NAMELESS)
+def test_a_first_column_without_a_name_has_the_labels_of_the_rows(here, model, frame, capsys, name):
+    Path(name).write_text(NAMELESS[name](frame), encoding="utf-8")
+    assert main(["transform", "model.dpgplvm", name, "-o", "latents.csv"]) == 0
+    assert capsys.readouterr().err == (
+        f"dpgplvm: {name}: the first column has no name, and is taken as labels of the rows\n"
+    )
+    latents = pd.read_csv("latents.csv", index_col=0)
+    assert latents.index.tolist() == frame.index.tolist()
+    assert Path("latents.csv").read_text().startswith(",")
+
+
+def test_a_line_that_ends_with_a_delimiter_has_no_label(here, model, frame):
+    text = frame.to_csv()
+    Path("trailing.csv").write_text(text.replace("\n", ",\n").replace(",\n", "\n", 1), encoding="utf-8")
+    assert main(["transform", "model.dpgplvm", "trailing.csv", "--index-col", "id", "-o", "latents.csv"]) == 0
+    np.testing.assert_array_equal(read("latents.csv", index_col="id"), model.transform(frame))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "npz"])
 def test_every_format_reads_back_to_the_bit(here, model, frame, suffix):
     filled, std = f"filled.{suffix}", f"std.{suffix}"
     index = ["--index-col", "id"]
     assert main(["impute", "model.dpgplvm", "table.csv", *index, "-o", filled, "--std", std, "-q"]) == 0
-    index = index if suffix in ("csv", "tsv") else []
+    index = index if suffix in ("csv", "tsv", "csv.gz") else []
     assert main(["impute", "model.dpgplvm", filled, *index, "-o", "again.csv", "-q"]) == 0
     assert main(["predict", "model.dpgplvm", "-o", f"latents.{suffix}"]) == 0
     again = read("again.csv", index_col=0)
@@ -216,19 +268,26 @@ def test_columns_that_the_model_does_not_know_are_left_out(here, model, frame, c
     np.testing.assert_array_equal(read("columns.csv"), model.predict(model.transform(frame)))
 
 
-def test_without_a_table_it_is_that_of_the_fit(here, model):
+def test_without_a_table_it_is_that_of_the_fit(here, model, frame):
     for command in ("transform", "impute", "predict"):
         assert main([command, "model.dpgplvm", "-o", f"{command}.csv", "-q"]) == 0
-    np.testing.assert_array_equal(read("transform.csv"), model.latents_)
-    np.testing.assert_array_equal(read("impute.csv"), model.impute())
-    expected = model.predict(model.latents_, variance=model.latent_variance_)
-    pd.testing.assert_frame_equal(read("predict.csv"), expected)
+    expected = {
+        "transform": model.latents_,
+        "impute": model.impute(),
+        "predict": model.predict(model.latents_, variance=model.latent_variance_),
+    }
+    for command, values in expected.items():
+        got = read(f"{command}.csv", index_col="id")
+        assert got.index.tolist() == frame.index.tolist()
+        np.testing.assert_array_equal(got, values)
 
 
 def test_quantiles_of_gaps(here, model, frame):
     """In the order of the file's columns, which is not the model's."""
     frame[COLUMNS[::-1]].to_csv("turned.csv", index=False)
     assert main(["impute", "model.dpgplvm", "turned.csv", "-o", "filled.csv", "--quantiles", "0.025,0.975", "-q"]) == 0
+    assert main(["impute", "model.dpgplvm", "turned.csv", "-o", "f.csv.gz", "--quantiles", "0.025", "-q"]) == 0
+    assert gzip.decompress(Path("f_q0.025.csv.gz").read_bytes()) == Path("filled_q0.025.csv").read_bytes()
     for quantile, expected in zip(("0.025", "0.975"), model.impute_quantiles(frame, (0.025, 0.975)), strict=True):
         got = read(f"filled_q{quantile}.csv")
         assert list(got.columns) == COLUMNS[::-1]

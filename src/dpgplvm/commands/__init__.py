@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from functools import partial
 
 import dpgplvm
-from dpgplvm.commands import asking, demo, fitting, showing
+from dpgplvm.commands import asking, demo, fitting, showing, telling
 from dpgplvm.commands.console import PROGRAM, Exit, Parser, say, warnings_of_one_line
 
 # Each adds the subcommands of one kind with `add_to`; `--help` shows them in this order.
-_GROUPS = (demo, fitting, asking, showing)
+_GROUPS = (demo, fitting, telling, asking, showing)
 
 _VALUES_WITH_A_MINUS = {"--missing": r"-[\d.]", "--up": r"-[xyz]$"}
 
