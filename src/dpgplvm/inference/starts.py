@@ -25,6 +25,10 @@ from dpgplvm.model.bound import Model
 from dpgplvm.numerics import NumericalError, computing, double_precision
 
 
+# Nats an entry by which a kernel is so far ahead that others are not worth a search.
+_CLEARLY_AHEAD = 0.2
+
+
 class Start(NamedTuple):
     """What became of one start."""
 
@@ -151,8 +155,8 @@ def choose_kernels(
     """Kernels worth a search, and the fit of one group with each, with the noise still common to all columns.
 
     The first has the highest corrected bound there: free noise of columns can make a flexible kernel look good by what
-    it does to a few of them. Another is worth a search where it is ahead once the noise is free, and a linear kernel is
-    enriched. After Ctrl-C there is one, the first that got anywhere.
+    it does to a few of them. Another is worth a search where it is not far behind, and ahead once the noise is free and
+    a linear kernel is enriched. After Ctrl-C there is one, the first that got anywhere.
     """
     ceiling = finest_precision(Y, options.noise)
     problems = [
@@ -167,7 +171,11 @@ def choose_kernels(
     if len(reached) == 1:
         return reached
     try:
-        first, *others = sorted(reached, key=lambda pair: -pair[0].judge(pair[1]).corrected)
+        bounds = [problem.judge(single).corrected for problem, single in reached]
+        close = max(bounds) - _CLEARLY_AHEAD * np.sum(~np.isnan(Y))
+        first, *others = [reached[i] for i in np.argsort(bounds)[::-1] if bounds[i] >= close]
+        if not others:
+            return [first]
         promised = _promise(*first, options, rng)
         return [first, *(other for other in others if _promise(*other, options, rng) > promised)]
     except (Interrupted, KeyboardInterrupt):
