@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from dpgplvm import DPGPLVM
+from dpgplvm import DPGPLVM, plots
 
 FOLDER = Path("gallery")
 RECORDINGS = ("cmu07_walk_angles", "dog_walk", "cmu_duo_sync_walk", "osu_run1")
@@ -73,13 +73,7 @@ def draw(model: DPGPLVM, recording: Recording) -> Path:
         groups, counts, recording.parts, "Greens", "group", "which groups its columns are in", "the part's columns"
     )
 
-    first, second = (0, 1) if model.n_latents_ > 1 else (0, 0)
-    for trial in np.unique(recording.trial_of):
-        rows = recording.trial_of == trial
-        paths.plot(model.latents_[rows, first], model.latents_[rows, second], ".-", linewidth=0.7, markersize=3)
-    paths.set_xlabel(f"latent {first}")
-    paths.set_ylabel(f"latent {second}")
-    paths.set_title("frames in order")
+    plots.latents(model, sequence=recording.trial_of, ax=paths).set_title("frames in order")
     FOLDER.mkdir(exist_ok=True)
     path = FOLDER / f"{recording.name}.png"
     figure.savefig(path, dpi=120)

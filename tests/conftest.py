@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,6 +25,8 @@ def _check_shapes() -> None:
 
 
 _check_shapes()
+
+os.environ.setdefault("MPLBACKEND", "Agg")  # pictures are drawn, not shown
 
 hypothesis.settings.register_profile("repeatable", max_examples=15, deadline=None, derandomize=True)
 hypothesis.settings.load_profile("repeatable")

@@ -273,8 +273,8 @@ def test_other_kernels_fit(table, kernel):
 
 @pytest.mark.parametrize("linear", [False, True], ids=["rbf", "linear"])
 def test_the_kernel_is_chosen(linear):
-    Y = make_views(n_samples=60, latents=((0, 1),), columns=8, linear=linear, random_state=1).Y
-    model = dpgplvm(kernel="auto", noise="column", truncation=1).fit(Y)
+    Y = make_views(n_samples=60, latents=((0, 1),), columns=12, weights=0.5, linear=linear, random_state=1).Y
+    model = dpgplvm(kernel="auto", noise="column", truncation=1, n_inducing=25).fit(Y)
     assert model.kernel_ == ("linear" if linear else "rbf")
     assert model.kernel_parameters_.keys() == NAMED_KERNELS[model.kernel_].parameters.keys()
     assert model.get_params()["kernel"] == "auto"

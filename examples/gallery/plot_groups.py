@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from dpgplvm import DPGPLVM
+from dpgplvm import DPGPLVM, plots
 from dpgplvm.datasets import make_views
 
 simulated = make_views(n_samples=80, latents=[(0, 1), (1, 2), (0, 3)], columns=8, weights=0.5, random_state=0)
@@ -38,12 +38,7 @@ for axis, columns, title in (
     axis.set(title=title, xlabel="column", ylabel="column", xticks=[], yticks=[])
 figure.colorbar(image, ax=axes[:2], shrink=0.8, label="correlation")
 
-image = axes[2].imshow(model.relevance_[by_group], cmap="Blues", vmin=0, vmax=1, aspect="auto")
-axes[2].set(title="what columns listen to", xlabel="latent", xticks=range(model.n_latents_))
-starts = np.flatnonzero(np.diff(model.groups_[by_group], prepend=-1))
-axes[2].set_yticks(starts, [f"group {k}" for k in range(model.n_groups_)])
-axes[2].hlines(starts[1:] - 0.5, -0.5, model.n_latents_ - 0.5, color="black", linewidth=0.8)
-figure.colorbar(image, ax=axes[2], shrink=0.8, label="relevance")
+plots.relevance(model, ax=axes[2]).set_title("what columns listen to")
 plt.show()
 
 # %%

@@ -24,7 +24,6 @@ from dpgplvm.inference.start import finest_precision
 from dpgplvm.model.bound import Model
 from dpgplvm.numerics import NumericalError, computing, double_precision
 
-
 # Nats an entry by which a kernel is so far ahead that others are not worth a search.
 _CLEARLY_AHEAD = 0.2
 
@@ -59,14 +58,17 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
     names = [f"start {i + 1} of {options.n_starts}" if scattered else "" for i in range(options.n_starts)]
     seeds = [plain, *plain.spawn(len(contenders) - 1)]
     jobs = [_Job(names[0], problem, seed, single) for (problem, single), seed in zip(contenders, seeds, strict=True)]
-    found, interrupted = _run(jobs, options)
-    found = [max(found, key=lambda one: one.best.corrected)]
-    if scattered and not interrupted:
-        # The kernel with which its groups were found, not a richer one that it may have in the end.
-        problem = contenders[0][0]._replace(model=found[0].one_group.model)
-        others = zip(names[1:], scattered, strict=True)
-        from_others, interrupted = _run([_Job(name, problem, seed) for name, seed in others], options)
-        found += from_others
+    others = list(zip(names[1:], scattered, strict=True))
+    if len(contenders) == 1:
+        found, interrupted = _run([*jobs, *(_Job(name, jobs[0].problem, seed) for name, seed in others)], options)
+    else:
+        found, interrupted = _run(jobs, options)
+        found = [max(found, key=lambda one: one.best.corrected)]
+        if others and not interrupted:
+            # The kernel with which its groups were found, not a richer one that it may have in the end.
+            problem = jobs[0].problem._replace(model=found[0].one_group.model)
+            from_others, interrupted = _run([_Job(name, problem, seed) for name, seed in others], options)
+            found += from_others
     # Starts that were cut off say little about how far starts agree.
     compared = [one for one in found if one.best.climb.outcome is not Outcome.INTERRUPTED] or found
     together = np.mean([one.best.climb.state.phi @ one.best.climb.state.phi.T for one in compared], axis=0)
@@ -173,18 +175,19 @@ def choose_kernels(
     try:
         bounds = [problem.judge(single).corrected for problem, single in reached]
         close = max(bounds) - _CLEARLY_AHEAD * np.sum(~np.isnan(Y))
-        first, *others = [reached[i] for i in np.argsort(bounds)[::-1] if bounds[i] >= close]
+        first, *others = (reached[i] for i in np.argsort(bounds)[::-1] if bounds[i] >= close)
         if not others:
             return [first]
-        promised = _promise(*first, options, rng)
-        return [first, *(other for other in others if _promise(*other, options, rng) > promised)]
+        promised = _promise(first, options, rng)
+        return [first, *(other for other in others if _promise(other, options, rng) > promised)]
     except (Interrupted, KeyboardInterrupt):
         problem, single = reached[0]
         return [(problem, single._replace(outcome=Outcome.INTERRUPTED))]
 
 
-def _promise(problem: Problem, single: Climb, options: Options, rng: np.random.Generator) -> float:
+def _promise(contender: tuple[Problem, Climb], options: Options, rng: np.random.Generator) -> float:
     """The corrected bound that a kernel reaches with one group."""
+    problem, single = contender
     reached = with_own_noise(problem, single, options)
     if options.enrich and problem.is_linear:
         reached = enrich(problem, reached, options.n_inducing, rng, [])
