@@ -3,16 +3,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: demo test test-all lint format docs bench clean
+.PHONY: demo test test-all browser lint format docs bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/dpgplvm demo
 
-test: lint
+test: lint browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-all: lint
+test-all: lint browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow"
+
+browser:
+	@sh tests/get_browser.sh
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -32,7 +35,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bound.py --quick
 
 clean:
-	rm -rf $(VENV) demo docs/_build docs/gallery docs/reference
+	rm -rf $(VENV) demo screenshots docs/_build docs/gallery docs/reference
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from browser import browser, visits  # noqa: F401
 from jaxtyping import install_import_hook
 
 # Modules of dpgplvm.model in which annotations cannot be enforced, and why.

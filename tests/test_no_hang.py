@@ -27,7 +27,7 @@ from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import NAMED_KERNELS
 from dpgplvm.model.latents import Marginals
 from dpgplvm.model.per_column import Columns
-from dpgplvm.model.posterior import Functions
+from dpgplvm.model.posterior import Diagonal, Functions
 from dpgplvm.model.rows import RowCoefficients
 from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Concentration, Sticks
@@ -82,6 +82,7 @@ def samples(kernel, noise):
     one_group = {name: value[0] for name, value in log_theta.items()}
     n_pairs = M * (M + 1) // 2
     functions = Functions(np.zeros((M, D)), np.zeros((D, n_pairs)), np.ones(D))
+    diagonal = Diagonal(np.zeros((1, M, M)), np.zeros((D, M)), np.zeros((D, M)), np.ones(D), np.zeros(D, dtype=int))
     coefficients = RowCoefficients(np.zeros((N, M)), np.zeros((N, n_pairs)), np.zeros(N), np.zeros(N))
     noise_of_columns = Columns(np.ones(D), np.ones(D)) if of_columns else np.ones(())
     shared = {
@@ -104,6 +105,7 @@ def samples(kernel, noise):
         "theta": {name: np.exp(value) for name, value in one_group.items()},
         "noise": noise_of_columns,
         "functions": functions,
+        "diagonal": diagonal,
         "coefficients": coefficients,
         "rows": marginals,
         "X": np.zeros((N, Q)),

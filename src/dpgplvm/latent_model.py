@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
@@ -25,6 +25,7 @@ from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Concentration
 from dpgplvm.notebook import html
 from dpgplvm.numerics import computing
+from dpgplvm.pages import Pages
 from dpgplvm.predictions import Predictions
 from dpgplvm.progress import shown
 from dpgplvm.result_frames import ResultFrames, result_frames
@@ -32,13 +33,10 @@ from dpgplvm.results import Results, results
 from dpgplvm.summary import summary
 from dpgplvm.warm_start import check_goes_on
 
-if TYPE_CHECKING:
-    from dpgplvm.skeleton import Skeleton
-
 _DEFAULT_LATENTS = 10
 
 
-class LatentModel(Predictions, BaseEstimator):
+class LatentModel(Predictions, Pages, BaseEstimator):
     """What the three models share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -226,42 +224,6 @@ class LatentModel(Predictions, BaseEstimator):
         """
         check_is_fitted(self)
         return result_frames(self)
-
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        skeleton: Skeleton | None = None,
-        sequence: Any = None,
-        title: str | None = None,
-    ) -> None:
-        """Write one page of HTML that tells what was found, to someone who was not there.
-
-        It has the groups in plain words, pictures, tables, how sure it all is, warnings, how it was made, and what the
-        words mean. It is one file that needs no network, and prints well. It is written whole or not at all.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Usually ends in ``.html``; a file of that name is replaced.
-        skeleton : Skeleton or None
-            Where columns are coordinates of joints: which, and the bones between them. Groups are drawn on the body.
-        sequence : True, one label for every row, or None
-            Rows that follow one another, which are drawn as paths: all of them, or those with the same label.
-        title : str or None
-            Of the page; None says how large the table is.
-
-        Raises
-        ------
-        ImportError
-            Where matplotlib or Jinja2 is not installed, which ``pip install 'dpgplvm[plots]'`` does.
-        OSError
-            Where the file cannot be written, such as `FileNotFoundError` for a folder that does not exist.
-        """
-        check_is_fitted(self)
-        from dpgplvm import report
-
-        report.write(self, path, skeleton, sequence, title)
 
     def _html_repr(self) -> str:
         """What notebooks show."""

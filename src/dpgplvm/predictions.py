@@ -277,6 +277,9 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of every entry, in the model's units."""
+        if not variance.any():
+            certain, squared = self._predictor().at_points(mean)
+            return certain, np.sqrt(squared)
         moments, spread = np.empty((2, len(mean), self.n_features_in_))
         for rows, mixture in self._predictor().mixtures(mean, variance):
             moments[rows], squared = mixture.moments()

@@ -57,7 +57,8 @@ def assert_one_sentence(err, sentence):
 
 
 def test_help_without_jax(tmp_path):
-    commands = [[], *([name] for name in ("demo", "fit", "summary", "transform", "impute", "predict"))]
+    names = ("demo", "fit", "summary", "transform", "impute", "predict", "report", "explore")
+    commands = [[], *([name] for name in names)]
     answers = without_jax([[*command, "--help"] for command in commands], tmp_path)
     for command, (code, out, err) in zip(commands, answers, strict=True):
         assert (code, err) == (0, "")
@@ -70,7 +71,10 @@ def test_version_and_help_as_a_module():
     assert (done.returncode, done.stdout, done.stderr) == (0, f"dpgplvm {dpgplvm.__version__}\n", "")
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
-    assert all(command in done.stdout for command in ("demo", "fit", "summary", "transform", "impute", "predict"))
+    assert all(
+        command in done.stdout
+        for command in ("demo", "fit", "summary", "transform", "impute", "predict", "report", "explore")
+    )
 
 
 FILES = {

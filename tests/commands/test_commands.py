@@ -140,8 +140,10 @@ def test_views(here, capsys):
 def test_demo_to_the_end(here, capsys):
     assert main(["demo", "--quick", "-o", "shown"]) == 0
     out = capsys.readouterr().out
-    for name in ("table.csv", "model.dpgplvm", "groups.png"):
+    for name in ("table.csv", "model.dpgplvm", "report.html", "explorer.html"):
         assert os.path.getsize(os.path.join("shown", name)) > 1000
         assert os.path.join("shown", name) in out
+    for k in range(dpgplvm.load("shown/model.dpgplvm").n_groups_):
+        assert f"\ngroup {k}: " in out
     assert main(["transform", "shown/model.dpgplvm", "shown/table.csv", "-o", "shown/latents.csv"]) == 0
     assert len(read("shown/latents.csv")) == len(read("shown/table.csv"))

@@ -14,13 +14,18 @@ from hypothesis import strategies as st
 
 from dpgplvm.model import sticks as dp
 from dpgplvm.model.bound import Model
-from dpgplvm.model.by_column import posterior_of_columns
 from dpgplvm.model.kernels import NAMED_KERNELS, RBF
 from dpgplvm.model.latents import Marginals
 from dpgplvm.model.per_column import Columns
-from dpgplvm.model.posterior import functions, inducing_weights, mean_at, moments_at
+from dpgplvm.model.posterior import (
+    diagonal_functions,
+    functions,
+    inducing_weights,
+    mean_at,
+    moments_at,
+    moments_at_points,
+)
 from dpgplvm.model.state import Free, State
-from dpgplvm.model.statistics import gather
 from dpgplvm.model.table import Table
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -52,7 +57,7 @@ quickly = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0
 
 
 def moments(kernel, free, Y, rows, block=None):
-    """E[f] and Var[f], each [T, S, D], of the library."""
+    """E[f] and Var[f], each [T, S, D], of the library, for uncertain latents or at points."""
     of_groups = [_moments(kernel, *group_of(kernel, free, t), Table.of(Y), rows, block) for t in range(T)]
     return [np.stack(parts) for parts in zip(*of_groups, strict=True)]
 
@@ -60,7 +65,10 @@ def moments(kernel, free, Y, rows, block=None):
 @partial(quickly, static_argnames=("kernel", "block"))
 def _moments(kernel, theta, noise, marginals, Z, table, rows, block):
     model = Model(NAMED_KERNELS[kernel], jitter=JITTER)
-    return moments_at(model, theta, Z, functions(model, theta, noise, marginals, Z, table, block), rows)
+    diagonal = diagonal_functions(model, theta, noise, marginals, Z, table, block)
+    if isinstance(rows, Marginals):
+        return moments_at(model, theta, Z, functions(diagonal), rows)
+    return moments_at_points(model, theta, Z, diagonal, rows)
 
 
 def group_of(kernel, free, t):
@@ -68,11 +76,6 @@ def group_of(kernel, free, t):
     noise = np.exp(free["log_noise_precision"])
     noise = Columns(noise, np.exp(free["log_scale"])) if "log_scale" in free else noise[t]
     return theta_of(kernel, free, t), noise, Marginals(free["mean"], np.exp(free["log_variance"])), free["inducing"]
-
-
-@quickly
-def posterior_with_rbf(K, beta, theta, mean, variance, Z, table):
-    return posterior_of_columns(K, beta, gather(RBF(), theta, mean, variance, Z, table), table.pattern)
 
 
 def theta_of(kernel, free, t):
@@ -126,18 +129,18 @@ def assert_moments(found, wanted, rtol):
 
 
 @with_and_without_gaps
+@noises
+@pytest.mark.parametrize("kernel", KERNELS)
 @given(seed=seeds)
-def test_the_posterior_of_a_column_is_that_of_the_rows_it_was_observed_in(gaps, seed):
-    free, Y = random_problem(seed, gaps=gaps)
-    theta, Z, variance = theta_of("rbf", free, 0), free["inducing"], np.exp(free["log_variance"])
-    K = witness.jittered_covariance("rbf", theta, Z, JITTER)
-    beta = np.exp(np.random.default_rng(seed).uniform(-2.0, 4.0, size=D))
-    found = posterior_with_rbf(K, beta, theta, free["mean"], variance, Z, Table.of(Y))
-    for d, y in enumerate(Y.T):
-        rows = ~np.isnan(y)
-        _, psi1, psi2 = witness.psi_statistics("rbf", theta, free["mean"][rows], variance[rows], Z)
-        wanted = dense_posterior(K, beta[d], psi1, psi2, y[rows])
-        assert_moments((found.weights[:, d], found.shrinkage[d]), wanted, rtol=1e-8)
+def test_where_latents_are_certain_the_moments_are_those_of_the_rows_that_were_observed(kernel, noise, gaps, seed):
+    free, Y = random_problem(seed, kernel, noise, gaps)
+    X = random_rows(seed).mean
+    wanted = np.empty((2, T, len(X), D))
+    for t, d, theta, prior, v, shrinkage in dense_functions(kernel, free, Y):
+        k = witness.covariance(kernel, theta, X, free["inducing"])
+        wanted[0, t, :, d] = k @ v
+        wanted[1, t, :, d] = prior * witness.prior_variance(kernel, theta, X) - ((k @ shrinkage) * k).sum(axis=1)
+    assert_moments(moments(kernel, free, Y, X), wanted, rtol=1e-8)
 
 
 @noises

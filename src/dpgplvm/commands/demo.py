@@ -1,4 +1,4 @@
-"""`dpgplvm demo`: a simulated table whose groups are known, from the table to a picture of what was found."""
+"""`dpgplvm demo`: two simulated people who walk, from a table to pages that show what was found."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgplvm.commands.console import Exit, InputError, add_command, note, show
+from dpgplvm.commands.console import Exit, InputError, add_command, needed, note, show
 from dpgplvm.commands.delimited import Style
 from dpgplvm.commands.options import progress
 from dpgplvm.commands.writing import write_table
+from dpgplvm.sentences import enumerated
 
 if TYPE_CHECKING:
-    from dpgplvm.datasets import Views
+    from dpgplvm.datasets import Walkers
     from dpgplvm.estimators import DPGPLVM
+
+_HIPS = slice(5, 7)  # among the joints
+_APART = 120.0  # pixels, so that the two do not hide each other in pictures
+_SETTINGS = {"n_latents": 6, "n_inducing": 30, "truncation": 6, "kernel": "rbf", "random_state": 0}
+_QUICK = {"n_inducing": 12, "truncation": 3, "max_iter": 20}
 
 
 def add_to(commands: Any) -> None:
@@ -26,8 +32,8 @@ def add_to(commands: Any) -> None:
         demo,
         purpose="a simulated example from beginning to end",
         about="""
-            Simulate a table whose groups of columns are known, find them, and say where everything is: the table, the
-            model and, where matplotlib is installed, a picture.
+            Simulate two people who walk before a camera, find out which of their joints move together, and say where
+            everything is: the table, the model, a report and an explorer.
         """,
         examples="""
             dpgplvm demo
@@ -35,7 +41,7 @@ def add_to(commands: Any) -> None:
         """,
     )
     parser.add_argument("-o", "--output", metavar="FOLDER", default="demo", help="where to write (default: demo)")
-    parser.add_argument("--quick", action="store_true", help="a small table, in seconds")
+    parser.add_argument("--quick", action="store_true", help="few rows and a short search, in seconds; finds less")
 
 
 def demo(arguments: argparse.Namespace) -> Exit:
@@ -45,88 +51,59 @@ def demo(arguments: argparse.Namespace) -> Exit:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"-o {folder} is no folder ({error.strerror}): give one that can be made") from None
+    pandas = needed("pandas", "the demo")
 
-    from sklearn.metrics import adjusted_rand_score
+    from dpgplvm import DPGPLVM, Skeleton
 
-    from dpgplvm import DPGPLVM
-
-    table = simulate(arguments.quick)
-    n_rows, n_columns = table.Y.shape
-    write_table(str(folder / "table.csv"), [f"column {d}" for d in range(n_columns)], table.Y, None, Style())
-    note(arguments, f"a table of {n_rows} rows and {n_columns} columns in 3 groups is in {folder / 'table.csv'}")
+    video, Y = simulate(arguments.quick)
+    n_rows, n_columns = Y.shape
+    write_table(str(folder / "table.csv"), video.names.tolist(), Y, None, Style())
+    note(arguments, f"two walkers, {n_rows} rows (frames) and {n_columns} columns (joints), in {folder / 'table.csv'}")
     note(arguments, "fitting ...")
-    quick = {"n_latents": 4, "n_inducing": 15, "truncation": 4, "kernel": "rbf", "max_iter": 50}
-    settings: dict[str, Any] = progress(arguments) | (quick if arguments.quick else {})
-    model = DPGPLVM(random_state=0, **settings).fit(table.Y)
+    settings: dict[str, Any] = _SETTINGS | (_QUICK if arguments.quick else {}) | progress(arguments)
+    model = DPGPLVM(**settings).fit(pandas.DataFrame(Y, columns=video.names))
     model.save(folder / "model.dpgplvm")
     show(model.summary())
-    agreement = adjusted_rand_score(table.groups, model.groups_)
-    print(f"\nagreement with the true groups (adjusted Rand index, 1 is perfect): {agreement:.2f}")
-    print(f"table:   {folder / 'table.csv'}")
-    print(f"model:   {folder / 'model.dpgplvm'}")
+    print("\nThe model was not told what the columns are. These are in its groups:")
+    for k in range(model.n_groups_):
+        print(f"group {k}: {made_of(model, video, k)}")
+    note(arguments, "drawing ...")
+    skeleton = Skeleton.from_names(video.names, video.bones, up="-y")
+    about: dict[str, Any] = {"skeleton": skeleton, "sequence": True, "title": "Two people walk before a camera"}
+    print(f"\ntable:    {folder / 'table.csv'}\nmodel:    {folder / 'model.dpgplvm'}")
     try:
-        print(f"picture: {draw(model, table, folder / 'groups.png')}")
-    except ImportError:
-        note(arguments, "no picture, for want of matplotlib: pip install 'dpgplvm[plots]'")
-    print(f"next:    dpgplvm transform {folder / 'model.dpgplvm'} {folder / 'table.csv'}")
+        model.report(folder / "report.html", **about)
+        print(f"report:   {folder / 'report.html'}")
+    except ImportError as error:
+        note(arguments, f"no report: {error}")
+    model.explore(folder / "explorer.html", **about)
+    print(f"explorer: {folder / 'explorer.html'}\nOpen the last two with a browser.")
     return Exit.DONE
 
 
-def simulate(quick: bool = False) -> Views:
-    """Columns in three groups over four latents, in random order."""
-    from dpgplvm.datasets import make_views
+def simulate(quick: bool = False) -> tuple[Walkers, np.ndarray]:
+    """What a camera sees that goes along at a steady pace: both hurry and dawdle together, and swing their own limbs.
 
-    rows, columns, weights = (60, 4, 0.2) if quick else (120, 10, 1.0)
-    latents = [(0, 1), (1, 2), (0, 3)]
-    table = make_views(n_samples=rows, latents=latents, columns=columns, weights=weights, random_state=1)
-    order = np.random.default_rng(0).permutation(table.Y.shape[1])
-    return table._replace(Y=table.Y[:, order], groups=table.groups[order])
+    Every fifth frame, so that gaits are not followed from row to row; heights are above the ground, which slopes.
+    """
+    from dpgplvm.datasets import make_walkers
 
-
-def colours_of(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """The number of the true group that each group found has most columns in common with; others follow."""
-    from scipy.optimize import linear_sum_assignment
-    from sklearn.metrics.cluster import contingency_matrix
-
-    together = contingency_matrix(found, truth)
-    rows, columns = linear_sum_assignment(-together)
-    colours = np.arange(len(together)) + together.shape[1]
-    colours[rows] = columns
-    return colours
+    n_frames = 150 if quick else 600
+    video = make_walkers(n_samples=n_frames, n_people=2, noise=1.0, random_state=0)
+    x, y = video.skeleton[:, :, _HIPS, :2].mean(axis=(1, 2)).T
+    frames = np.arange(n_frames)
+    camera = np.polyval(np.polyfit(frames, x, 1), frames)
+    ground = np.polyval(np.polyfit(x, y, 1), x)
+    places = video.Y.reshape(n_frames, 2, -1, 2) - np.stack([camera, ground], axis=1)[:, None, None]
+    places[:, 1, :, 0] += _APART
+    return video, places.reshape(n_frames, -1)[::5]
 
 
-def draw(model: DPGPLVM, table: Views, file: Path) -> Path:
-    """The groups found beside the true ones, and which latents their columns listen to."""
-    from matplotlib import colormaps
-    from matplotlib.figure import Figure
-
-    set2 = colormaps["Set2"]
-    colours = colours_of(model.groups_, table.groups)
-    order = np.lexsort((table.groups, model.groups_))
-    used = model.relevance_.max(axis=0) > 0.05
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    truth, heard, bars = figure.subplots(1, 3, width_ratios=[0.5, 2, 3])
-    pair = np.stack([table.groups, colours[model.groups_]], axis=1)[order]
-    truth.imshow(set2(pair), aspect="auto", interpolation="none")
-    truth.set_xticks([0, 1], ["true", "found"], rotation=45)
-    truth.set_ylabel("columns, sorted by the group found")
-    truth.set_yticks([])
-    truth.set_title("groups")
-    image = heard.imshow(model.relevance_[order][:, used], aspect="auto", cmap="Blues", vmin=0, vmax=1)
-    heard.set_xticks(range(used.sum()), [str(q) for q in np.flatnonzero(used)])
-    heard.set_yticks([])
-    heard.set_xlabel("latent")
-    heard.set_title("which latents a column listens to")
-    figure.colorbar(image, ax=heard, label="share of its predicted variance", shrink=0.8)
-    width = 0.75 / model.n_groups_
-    for k in range(model.n_groups_):
-        mean_share = model.relevance_[model.groups_ == k].mean(axis=0)[used]
-        places = np.arange(used.sum()) + k * width
-        bars.bar(places, mean_share, width=0.9 * width, color=set2(colours[k]), label=f"group {k}")
-    bars.set_xticks(np.arange(used.sum()) + 0.375 - width / 2, [str(q) for q in np.flatnonzero(used)])
-    bars.set_xlabel("latent")
-    bars.set_ylabel("mean share of predicted variance")
-    bars.set_title("shared and private latents")
-    bars.legend(frameon=False)
-    figure.savefig(file, dpi=130)
-    return file
+def made_of(model: DPGPLVM, video: Walkers, k: int) -> str:
+    """Whose joints the columns of a group are, which parts of the body, and in which direction."""
+    own = model.groups_ == k
+    people = [f"{n} of person {person}" for person, n in enumerate(np.bincount(video.person[own])) if n]
+    parts = [part for part in dict.fromkeys(video.part.tolist()) if part in video.part[own]]
+    across = {"x": "forwards and back", "y": "up and down"}
+    directions = [across[axis] for axis in sorted({name[-1] for name in video.names[own]})]
+    return f"{enumerated(people)}; {enumerated(parts)}; {enumerated(directions)}"

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpgplvm.commands.console import Exit, InputError, Parser, add_command, listed, show
+from dpgplvm.commands.console import Exit, InputError, Parser, add_command, listed, note, show
 from dpgplvm.commands.delimited import Records
 from dpgplvm.commands.formats import is_special, read_records
 from dpgplvm.commands.reading import add_model, load_model
@@ -95,6 +95,7 @@ def _write(arguments: argparse.Namespace, kind: str) -> Exit:
     sequence = _sequence(labels) if labels else arguments.sequence == _ONE_SEQUENCE or None
     model = load_model(arguments.model)
     skeleton = None if bones is None else _skeleton(bones, model, arguments)
+    note(arguments, "drawing ...")
     getattr(model, kind)(output, skeleton=skeleton, sequence=sequence, title=arguments.title)
     show(output)
     return Exit.DONE

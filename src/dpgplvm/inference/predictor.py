@@ -17,7 +17,9 @@ from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import Parameters
 from dpgplvm.model.latents import Marginals
 from dpgplvm.model.posterior import (
+    Diagonal,
     Functions,
+    diagonal_functions,
     functions,
     moments_at,
     moments_at_points,
@@ -79,7 +81,8 @@ class Predictor(NamedTuple):
     inducing: np.ndarray  # [M, Q]
     groups: Groups
     noise_precision: np.ndarray  # [T, K]
-    functions: list[Functions]  # of every group's columns
+    diagonal: list[Diagonal]  # of every group's columns
+    functions: list[Functions]  # the same for uncertain latents
     training: Marginals
     n_threads: int | None = None  # None: one for each core
 
@@ -95,25 +98,23 @@ class Predictor(NamedTuple):
         groups = Groups.of(phi[:, occupied] / phi[:, occupied].sum(axis=1, keepdims=True))
         training = jax.tree.map(np.asarray, marginals_of(model, free.latents))
         theta = [{name: np.exp(values[t]) for name, values in free.log_theta.items()} for t in range(free.n_groups)]
-        table = Table.of(Y)
+        tables = Table.of(Y).of_groups(groups.members)
         block = rows_per_block(len(Y), groups.members.shape[1], free.inducing.shape[0])
 
-        def of_group(t: int) -> Functions:
-            own = groups.members[t]
-            columns = Table(table.values[:, own], table.observed, None if table.pattern is None else table.pattern[own])
-            noise = jax.tree.map(np.exp, free.of(own).log_noise(t))
-            arguments = theta[t], noise, training, free.inducing, columns, block
+        def of_group(t: int) -> tuple[Diagonal, Functions]:
+            noise = jax.tree.map(np.exp, free.of(groups.members[t]).log_noise(t))
+            arguments = theta[t], noise, training, free.inducing, tables[t], block
             found = with_enough_jitter(lambda model: _functions(model, *arguments), model)
-            if not all(np.isfinite(part).all() for part in found):
+            if not all(np.isfinite(part).all() for part in jax.tree.leaves(found)):
                 raise NumericalError(
                     "the posterior of the functions is not finite: fit with fewer inducing points (n_inducing)"
                 )
             return jax.tree.map(np.asarray, found)
 
-        found = Threads(n_threads).map(of_group, range(free.n_groups))
+        diagonal, found = map(list, zip(*Threads(n_threads).map(of_group, range(free.n_groups)), strict=True))
         noise = np.exp(free.log_noise_precision)
         noise = noise[groups.members] if free.of_columns else np.repeat(noise[:, None], groups.members.shape[1], axis=1)
-        return cls(model, theta, free.inducing, groups, noise, found, training, n_threads)
+        return cls(model, theta, free.inducing, groups, noise, diagonal, found, training, n_threads)
 
     def mixtures(self, mean: np.ndarray, variance: np.ndarray) -> list[tuple[slice, Mixture]]:
         """The prediction for rows with these latents, in runs of rows."""
@@ -121,7 +122,7 @@ class Predictor(NamedTuple):
         def of_rows(rows: slice) -> tuple[slice, Mixture]:
             size = size_for(rows.stop - rows.start, _SIZES)
             latents = Marginals(padded(mean[rows], size), padded(variance[rows], size))  # type: ignore[arg-type]
-            return rows, self._mixture(_moments, latents, rows.stop - rows.start)
+            return rows, self._mixture(_moments, self.functions, latents, rows.stop - rows.start)
 
         return Threads(self.n_threads).map(of_rows, chunks(len(mean), _SIZES[-1]))
 
@@ -130,7 +131,7 @@ class Predictor(NamedTuple):
 
         def of_rows(rows: slice) -> tuple[np.ndarray, np.ndarray]:
             points = padded(X[rows], size_for(rows.stop - rows.start, _SIZES))
-            return self._mixture(_moments_at_points, points, rows.stop - rows.start).moments()
+            return self._mixture(_moments_at_points, self.diagonal, points, rows.stop - rows.start).moments()
 
         parts = Threads(self.n_threads).map(of_rows, chunks(len(X), _SIZES[-1]))
         means, variances = zip(*parts, strict=True)
@@ -152,10 +153,10 @@ class Predictor(NamedTuple):
 
         return np.concatenate(Threads(self.n_threads).map(of_rows, chunks(len(X), _SIZES[-1])), axis=1)
 
-    def _mixture(self, moments: Callable[..., Any], latents: Any, n_rows: int) -> Mixture:
+    def _mixture(self, moments: Callable[..., Any], functions: list[Any], latents: Any, n_rows: int) -> Mixture:
         found = [
-            [np.asarray(part)[:n_rows] for part in moments(self.model, theta, self.inducing, functions, latents)]
-            for theta, functions in zip(self.theta, self.functions, strict=True)
+            [np.asarray(part)[:n_rows] for part in moments(self.model, theta, self.inducing, own, latents)]
+            for theta, own in zip(self.theta, functions, strict=True)
         ]
         means, variances = map(np.array, zip(*found, strict=True))
         return Mixture(self.groups, means, variances + 1.0 / self.noise_precision[:, None, :])
@@ -190,7 +191,8 @@ def padded(values: np.ndarray, size: int) -> np.ndarray:
 
 @partial(jax.jit, static_argnames=("model", "block"), compiler_options=ONE_THREAD)
 def _functions(model: Model, theta: Parameters, noise, marginals: Marginals, inducing, table: Table, block):
-    return functions(model, theta, noise, marginals, inducing, table, block)
+    diagonal = diagonal_functions(model, theta, noise, marginals, inducing, table, block)
+    return diagonal, functions(diagonal)
 
 
 @partial(jax.jit, static_argnames="model", compiler_options=ONE_THREAD)
@@ -204,8 +206,8 @@ def _second_moments(model: Model, theta: Parameters, inducing, functions: Functi
 
 
 @partial(jax.jit, static_argnames="model", compiler_options=ONE_THREAD)
-def _moments_at_points(model: Model, theta: Parameters, inducing, functions: Functions, X):
-    return moments_at_points(model, theta, inducing, functions, X)
+def _moments_at_points(model: Model, theta: Parameters, inducing, diagonal: Diagonal, X):
+    return moments_at_points(model, theta, inducing, diagonal, X)
 
 
 @partial(jax.jit, static_argnames="model", compiler_options=ONE_THREAD)

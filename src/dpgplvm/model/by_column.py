@@ -1,4 +1,4 @@
-"""The collapsed bound of one group, and its posterior, with a factorisation for every column.
+"""The collapsed bound of one group, and its mean functions, with a factorisation for every column.
 
 With gaps, columns have sums over rows of their own, so nothing can be diagonalised for all of them at once. The bound
 is the same as without, with N_d, psi0_d and Psi2_d of the rows in which column d was observed: with K = L L',
@@ -36,13 +36,6 @@ class Whitened(NamedTuple):
     projected: Float[Array, "M D"]  # L^-1 Psi1'Y
 
 
-class Posterior(NamedTuple):
-    """The functions of a group's columns: E[f] = k(., Z) weights, Cov[f] = k - k(., Z) shrinkage k(Z, .)."""
-
-    weights: Float[Array, "M D"]  # beta (K + beta Psi2)^-1 Psi1'y
-    shrinkage: Float[Array, "D M M"]  # K^-1 - (K + beta Psi2)^-1
-
-
 def _whitened(K: Float[Array, "M M"], statistics: Statistics) -> Whitened:
     whiten = solve_triangular(jnp.linalg.cholesky(K), jnp.eye(K.shape[0]), lower=True)
     W = _congruent(whiten, statistics.psi2)
@@ -50,13 +43,13 @@ def _whitened(K: Float[Array, "M M"], statistics: Statistics) -> Whitened:
     return Whitened(whiten, 0.5 * (W + jnp.swapaxes(W, 1, 2)), whiten @ statistics.psi1_y)
 
 
-def posterior_of_columns(
+def mean_weights(
     K: Float[Array, "M M"],
     beta: Float[Array, " D"],
     statistics: Statistics,
     pattern: Int[Array | np.ndarray, " D"] | None,
-) -> Posterior:
-    """q(u) of every column, for given noise precisions."""
+) -> Float[Array, "M D"]:
+    """beta (K + beta Psi2)^-1 Psi1'y of every column, for given noise precisions: E[f] = k(., Z) times this."""
     if pattern is None:
         statistics = statistics._replace(psi2=statistics.psi2[None])
         pattern = jnp.zeros(beta.shape, dtype=int)
@@ -64,14 +57,10 @@ def posterior_of_columns(
 
     def one_column(column):
         beta, p, projected = column
-        W = basis.psi2[p]
-        La_inverse = _inverse_of_factor(beta, W)
-        whitened_weights = La_inverse.T @ (La_inverse @ projected)
-        shrinkage = basis.whiten.T @ _shrinkage(beta, W, La_inverse) @ basis.whiten
-        return beta * (basis.whiten.T @ whitened_weights), shrinkage
+        La_inverse = _inverse_of_factor(beta, basis.psi2[p])
+        return beta * (basis.whiten.T @ (La_inverse.T @ (La_inverse @ projected)))
 
-    weights, shrinkage = lax.map(one_column, (beta, pattern, basis.projected.T))
-    return Posterior(weights.T, shrinkage)
+    return lax.map(one_column, (beta, pattern, basis.projected.T)).T
 
 
 @jax.custom_vjp

@@ -7,17 +7,18 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from dpgplvm.model.bound import Model, Noise, covariance_of_inducing
-from dpgplvm.model.by_column import Posterior, posterior_of_columns
+from dpgplvm.model.by_column import mean_weights
 from dpgplvm.model.kernels import Parameters
 from dpgplvm.model.latents import Marginals
 from dpgplvm.model.pairs import product_weights, symmetric_matrix
-from dpgplvm.model.per_column import Columns
+from dpgplvm.model.per_column import Columns, diagonalise
 from dpgplvm.model.state import State
-from dpgplvm.model.statistics import gather
+from dpgplvm.model.statistics import Statistics, gather
 from dpgplvm.model.table import Table
 
 
@@ -32,6 +33,22 @@ class Functions(NamedTuple):
     prior: Float[Array, " K"]  # s^2
 
 
+class Diagonal(NamedTuple):
+    """The functions of K columns of one group where the latent x is certain, without a matrix for every column: with
+    a = whiten_p k(Z, x), which all columns with the pattern p of gaps share,
+
+    E[f_k] = weights_k . a,    Var[f_k] = prior_k k(x, x) - shrinkage_k . a^2.
+
+    All of it is of order one, where `Functions` has large numbers that cancel.
+    """
+
+    whiten: Float[Array, "P M M"]
+    weights: Float[Array, "K M"]
+    shrinkage: Float[Array, "K M"]
+    prior: Float[Array, " K"]  # s^2
+    pattern: Int[Array, " K"]
+
+
 def inducing_weights(model: Model, state: State, table: Table, block: int | None = None) -> Float[Array, "T M D"]:
     """beta (K + beta Psi2)^-1 Psi1'Y: the mean function of column d in group t is k(., Z) times this; 0 in groups that
     no column uses."""
@@ -42,8 +59,8 @@ def inducing_weights(model: Model, state: State, table: Table, block: int | None
     def weights(group):
         t, log_theta = group
         theta, noise = jax.tree.map(jnp.exp, (log_theta, free.log_noise(t)))
-        posterior, scale = _posterior_of_group(model, theta, noise, marginals, free.inducing, table, block)
-        return scale * posterior.weights
+        K, statistics, columns = _learned_by_group(model, theta, noise, marginals, free.inducing, table, block)
+        return mean_weights(K, columns.noise_precision * columns.scale**2, statistics, table.pattern)
 
     def unless_empty(group):
         return lax.cond(_occupied(jnp.asarray(state.phi)[:, group[0]]), weights, lambda _: nothing, group)
@@ -51,7 +68,15 @@ def inducing_weights(model: Model, state: State, table: Table, block: int | None
     return lax.map(unless_empty, (jnp.arange(free.n_groups), free.log_theta))
 
 
-def functions(
+def functions(diagonal: Diagonal) -> Functions:
+    """What they are for latents that are uncertain."""
+    whiten = diagonal.whiten[diagonal.pattern]
+    weights = (diagonal.weights[:, None, :] @ whiten)[:, 0]
+    shrinkage = jnp.swapaxes(whiten * diagonal.shrinkage[:, :, None], 1, 2) @ whiten
+    return Functions(weights.T, product_weights(weights[:, :, None] * weights[:, None, :] - shrinkage), diagonal.prior)
+
+
+def diagonal_functions(
     model: Model,
     theta: Parameters,
     noise: Noise,
@@ -59,15 +84,25 @@ def functions(
     inducing: Float[Array, "M Q"],
     table: Table,
     block: int | None = None,
-) -> Functions:
+) -> Diagonal:
     """The functions of all columns of `table` in a group with these hyperparameters."""
-    posterior, scale = _posterior_of_group(model, theta, noise, marginals, inducing, table, block)
-    weights = scale * posterior.weights
-    outer = weights.T[:, :, None] * weights.T[:, None, :]
-    return Functions(weights, product_weights(outer - (scale**2)[:, None, None] * posterior.shrinkage), scale**2)
+    K, statistics, (noise_precision, scale) = _learned_by_group(model, theta, noise, marginals, inducing, table, block)
+    psi2, pattern = statistics.psi2, table.pattern
+    if pattern is None:
+        psi2, pattern = psi2[None], np.zeros(len(scale), dtype=int)
+    whiten, eigenvalues, projected = lax.map(lambda psi2: diagonalise(K, statistics._replace(psi2=psi2)), psi2)
+    beta = (noise_precision * scale**2)[:, None]
+    grown = beta * eigenvalues[pattern]
+    return Diagonal(
+        whiten=whiten,
+        weights=beta * projected[pattern, :, np.arange(len(pattern))] / (1.0 + grown),
+        shrinkage=(scale**2)[:, None] * grown / (1.0 + grown),
+        prior=scale**2,
+        pattern=jnp.asarray(pattern),
+    )
 
 
-def _posterior_of_group(
+def _learned_by_group(
     model: Model,
     theta: Parameters,
     noise: Noise,
@@ -75,14 +110,12 @@ def _posterior_of_group(
     inducing: Float[Array, "M Q"],
     table: Table,
     block: int | None,
-) -> tuple[Posterior, Float[Array, " D"]]:
-    """The posterior of the unscaled functions of all columns, and the columns' scales."""
+) -> tuple[Float[Array, "M M"], Statistics, Columns]:
+    """What the posterior of the functions is made of: covariance, statistics, and every column's noise and scale."""
     K = covariance_of_inducing(model, theta, inducing)
     statistics = gather(model.kernel, theta, marginals.mean, marginals.variance, inducing, table, block)
     one = jnp.ones(table.values.shape[1])
-    beta, scale = noise if isinstance(noise, Columns) else (noise * one, one)
-    unscaled = statistics._replace(psi1_y=statistics.psi1_y / scale)
-    return posterior_of_columns(K, beta * scale**2, unscaled, table.pattern), scale
+    return K, statistics, noise if isinstance(noise, Columns) else Columns(noise * one, one)
 
 
 def mean_at(model: Model, state: State, weights: Float[Array, "T M D"], X: Float[Array, "S Q"]) -> Float[Array, "S D"]:
@@ -114,16 +147,19 @@ def moments_at(
 
 
 def moments_at_points(
-    model: Model, theta: Parameters, inducing: Float[Array, "M Q"], functions: Functions, X: Float[Array, "S Q"]
+    model: Model, theta: Parameters, inducing: Float[Array, "M Q"], diagonal: Diagonal, X: Float[Array, "S Q"]
 ) -> tuple[Float[Array, "S K"], Float[Array, "S K"]]:
     """The same where the latents are certain."""
     values = model.kernel.value(theta, X, inducing)
-    mean = values @ functions.weights
-    n_points, n_columns = functions.weights.shape
-    half = values @ _matrices(functions.squares).transpose(1, 0, 2).reshape(n_points, -1)
-    second = (half.reshape(-1, n_columns, n_points) * values[:, None, :]).sum(axis=2)
-    second = second + model.kernel.diagonal(theta, X)[:, None] * functions.prior
-    return mean, jnp.maximum(second - mean**2, 0.0)
+    prior = model.kernel.diagonal(theta, X)[:, None] * diagonal.prior
+    whiten, weights, shrinkage, _, pattern = diagonal
+    if whiten.shape[0] == 1:
+        whitened = values @ whiten[0].T
+        mean, explained = whitened @ weights.T, whitened**2 @ shrinkage.T
+    else:
+        whitened = (values @ whiten.reshape(-1, whiten.shape[2]).T).reshape(-1, *whiten.shape[:2])[:, pattern]
+        mean, explained = (whitened * weights).sum(axis=2), (whitened**2 * shrinkage).sum(axis=2)
+    return mean, jnp.maximum(prior - explained, 0.0)
 
 
 def slopes_at_points(

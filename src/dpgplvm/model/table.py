@@ -28,6 +28,18 @@ class Table(NamedTuple):
         patterns, pattern = np.unique(~gaps, axis=1, return_inverse=True)
         return cls(np.where(gaps, 0.0, Y), patterns.astype(float), pattern.ravel())
 
+    def of_groups(self, members: np.ndarray) -> list[Table]:
+        """The columns [T, K] of every group, with the patterns that they have; as many in all of them, so that what is
+        compiled for one group serves the others."""
+        if self.observed is None or self.pattern is None:
+            return [Table(self.values[:, own]) for own in members]
+        used = [np.unique(self.pattern[own], return_inverse=True) for own in members]
+        most = max(len(patterns) for patterns, _ in used)
+        return [
+            Table(self.values[:, own], self.observed[:, np.resize(patterns, most)], pattern.ravel())
+            for own, (patterns, pattern) in zip(members, used, strict=True)
+        ]
+
     def row_blocks(self) -> tuple[Float[Array | np.ndarray, "N _"], ...]:
         """What of it has rows."""
         return (self.values,) if self.observed is None else (self.values, self.observed)

@@ -6,12 +6,16 @@ import os
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+try:
+    import matplotlib as _matplotlib  # noqa: F401
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+except ModuleNotFoundError as _error:
+    raise ImportError(f"reports need {_error.name}, which is not installed: pip install 'dpgplvm[plots]'") from None
 
 from dpgplvm import atomic
 from dpgplvm.report import tables, words
-from dpgplvm.report.pictures import colours, draw
+from dpgplvm.report.pictures import draw, group_colours
 from dpgplvm.summary import relation
 from dpgplvm.version import __version__
 
@@ -22,7 +26,7 @@ _KINDS = {
     "BayesianGPLVM": "Bayesian GP-LVM: one group of columns, hidden causes learned",
 }
 # Longer lists are folded away.
-_MOST_NAMES, _MOST_ROWS = 12, 40
+_MOST_NAMES, _MOST_ROWS, _MOST_ROWS_ON_PAPER = 12, 40, 200
 
 
 def write(
@@ -47,15 +51,15 @@ def html(model: Any, skeleton: Any = None, sequence: Any = None, title: Any = No
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
         lead=words.lead(model),
         groups=words.groups(model),
-        colours=colours(model.n_groups_),
+        colours=group_colours(model),
         advice=words.advice(model),
         certainty=words.certainty(model),
         groups_and_profiles=words.groups_and_profiles(model),
-        profiles=words.profiles(model),
         show_profiles=relation(model.groups_, model.profiles_) != "same",
         noise_units="as a multiple of the column's own" if model.standardise else "in the units of the table",
         tables=tables.all_of(model),
         pictures=draw(model, skeleton, sequence),
         most_names=_MOST_NAMES,
         most_rows=_MOST_ROWS,
+        most_rows_on_paper=_MOST_ROWS_ON_PAPER,
     )

@@ -17,6 +17,7 @@ Cell = str | float
 
 _LONGEST_VALUE = 80
 _MOST_MOVED = 4
+_MOST_NAMED = 6
 _PACKAGES = ("jax", "numpy", "scipy", "scikit-learn")
 
 
@@ -100,14 +101,19 @@ def columns(model: Any) -> Table:
     )
 
 
-def groups_by_profiles(model: Any) -> Table:
-    """How many columns every group and profile have in common."""
-    together = np.zeros((model.n_groups_, model.n_profiles_), dtype=int)
-    np.add.at(together, (model.groups_, model.profiles_), 1)
+def profiles(model: Any) -> Table:
+    """One row for every profile."""
+    rows: list[list[Cell]] = []
+    for number in range(model.n_profiles_):
+        own = np.flatnonzero(model.profiles_ == number)
+        shown = ", ".join(names(model, own[:_MOST_NAMED])) + ", \u2026" * (len(own) > _MOST_NAMED)
+        of_groups = ", ".join(group_name(model, int(k)) for k in np.unique(model.groups_[own]))
+        shares = model.explained_by_latent_[own].mean(axis=0)
+        rows.append([f"Profile {number}", str(len(own)), of_groups, *map(float, shares), shown])
     return Table(
-        "Columns that a group and a profile have in common",
-        ["", *(f"profile {number}" for number in range(model.n_profiles_))],
-        [[group_name(model, k), *(str(n) if n else "\u2013" for n in row)] for k, row in enumerate(together)],
+        "Profiles: what each latent explains of their columns, on average",
+        ["profile", "columns", "in", *_latent_names(model), "which"],
+        rows,
     )
 
 
@@ -158,16 +164,15 @@ def bound(model: Any) -> Table:
     return Table("The bound and its terms, in nats", ["term", "nats"], rows)
 
 
-def parameters(model: Any) -> Table:
-    """What the fit was given."""
-    defaults = {
-        name: parameter.default for name, parameter in inspect.signature(type(model).__init__).parameters.items()
-    }
-    given = {name: short(repr(value), _LONGEST_VALUE) for name, value in model.get_params(deep=False).items()}
+def given(model: Any) -> Table:
+    """Parameters that are not what they are by default."""
+    return Table("Parameters that were given", ["parameter", "value"], _parameters(model, default=False))
+
+
+def defaults(model: Any) -> Table:
+    """The other parameters."""
     return Table(
-        "Parameters that were given",
-        ["parameter", "value", ""],
-        [[name, value, "default" if value == repr(defaults[name]) else "given"] for name, value in given.items()],
+        "Parameters that were left at their defaults", ["parameter", "value"], _parameters(model, default=True)
     )
 
 
@@ -196,11 +201,21 @@ def versions() -> Table:
     )
 
 
+def _parameters(model: Any, default: bool) -> list[list[Cell]]:
+    usual = inspect.signature(type(model).__init__).parameters
+    values = {name: repr(value) for name, value in model.get_params(deep=False).items()}
+    return [
+        [name, short(value, _LONGEST_VALUE)]
+        for name, value in values.items()
+        if (value == repr(usual[name].default)) == default
+    ]
+
+
 def _latent_names(model: Any) -> list[str]:
     return [f"latent {q}" for q in range(model.n_latents_)]
 
 
 def all_of(model: Any) -> dict[str, Table]:
     """Every table, by its name."""
-    about_the_model = (groups, latents, columns, groups_by_profiles, starts, moves, bound, parameters, chosen)
+    about_the_model = (groups, latents, columns, profiles, starts, moves, bound, given, defaults, chosen)
     return {table.__name__: table(model) for table in about_the_model} | {"versions": versions()}

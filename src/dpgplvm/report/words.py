@@ -14,7 +14,7 @@ from dpgplvm.summary import ALL_NOISE, Group, groups_of, relation, short
 _LONGEST_NAME = 60
 _MOST_NAMES = 12
 # A column that is less sure of its group than this is named.
-_SURE = 0.95
+SURE = 0.95
 
 
 class Told(NamedTuple):
@@ -33,25 +33,29 @@ def lead(model: Any) -> list[str]:
     table = f"A table of {counted(n_rows, 'row')} and {counted(n_columns, 'column')} went in"
     gaps = gaps_of(model)
     if gaps:
-        table += f", of whose entries {_share(gaps)} {'were' if n_rows * n_columns > 1 else 'was'} missing"
+        table += f", of whose entries {share(gaps)} {'were' if n_rows * n_columns > 1 else 'was'} missing"
     searched = (
         f"{table}. The model looks for latents: hidden causes, never measured themselves, that move several columns at "
         f"once. It found {latents}, and places every row among them. On average they predict "
-        f"{_share(model.explained_.mean())} of how a column varies."
+        f"{share(model.explained_.mean())} of how a column varies."
     )
-    if model._group_names is None:
+    if model._group_names is None and model.n_groups_ > 1:
         found = (
-            f"It also sorted the columns into {counted(model.n_groups_, 'group')}. "
-            if model.n_groups_ > 1
-            else "It could have sorted the columns into groups, but the rows give no reason to: all are in one. "
-        ) + "Columns of one group listen to the same latents, in the same way."
+            f"It also sorted the columns into {model.n_groups_} groups. Columns of one group listen to the same "
+            "latents: they change with them, and in the same way."
+        )
+    elif model._group_names is None:
+        found = (
+            "It could have sorted the columns into groups, but the rows give no reason to: all are in one. What "
+            "columns listen to, that is, which latents they change with, may still differ within it."
+        )
     elif model.n_groups_ > 1:
         found = (
             f"The {model.n_groups_} groups of columns were given. What was learned is which latents each of them "
-            "listens to, and so what they have in common and what is their own."
+            "listens to, that is, changes with, and so what they have in common and what is their own."
         )
     else:
-        found = "All columns were taken for one group: each may listen to every latent."
+        found = "All columns were taken for one group. Each may listen to any latent, that is, change with it."
     return [searched, found]
 
 
@@ -67,23 +71,6 @@ def groups(model: Any) -> list[Told]:
         )
         for k, group in enumerate(found)
     ]
-
-
-def profiles(model: Any) -> list[Told]:
-    """Every profile: its columns, and what they listen to on average."""
-    told = []
-    for number in range(model.n_profiles_):
-        own = np.flatnonzero(model.profiles_ == number)
-        group = Group(str(number), own, np.nan, model.explained_[own].mean(), model.explained_by_latent_[own].mean(0))
-        told.append(
-            Told(
-                title=f"Profile {number}",
-                sentences=[f"{_columns(group)} {_latents(group.heard)}."],
-                columns=names(model, own),
-                shares=[(q, float(group.by_latent[q])) for q in group.heard],
-            )
-        )
-    return told
 
 
 def groups_and_profiles(model: Any) -> list[str]:
@@ -110,7 +97,7 @@ def certainty(model: Any) -> list[str]:
         told.append(_starts(model))
         if model.n_groups_ > 1:
             sure = model.group_probabilities_.max(axis=1)
-            doubtful = np.flatnonzero(sure < _SURE)
+            doubtful = np.flatnonzero(sure < SURE)
             told.append(
                 f"Given all the rest, {_sure(model, doubtful, sure)}. This does not say whether another search would "
                 "find the same groups."
@@ -148,6 +135,12 @@ def gaps_of(model: Any) -> float:
     return 1.0 - observed / (len(model._seen) * model._learned.shape[1])
 
 
+def share(part: float) -> str:
+    """As a percentage that never says 0 or 100 where there is more or less."""
+    percent = f"{part:.0%}"
+    return {"0%": "less than 1%", "100%": "more than 99%"}.get(percent, percent) if 0.0 < part < 1.0 else percent
+
+
 def _listening(model: Any, found: list[Group], k: int) -> str:
     """Which latents, and who else listens to them."""
     group = found[k]
@@ -168,7 +161,7 @@ def _explained(model: Any, group: Group) -> str:
     noise += "(that of a column itself is 1)" if model.standardise else "in the units of the table"
     if not group.heard:
         return f"What they do is taken for noise: {noise}."
-    return f"The latents explain {_share(group.explained)} of how a column varies, on average; {noise}."
+    return f"The latents explain {share(group.explained)} of how a column varies, on average; {noise}."
 
 
 def _starts(model: Any) -> str:
@@ -188,10 +181,10 @@ def _starts(model: Any) -> str:
 
 def _sure(model: Any, doubtful: np.ndarray, sure: np.ndarray) -> str:
     if not len(doubtful):
-        return f"every column belongs to its group with a probability of {_SURE:.0%} or more"
+        return f"every column belongs to its group with a probability of {SURE:.0%} or more"
     order = doubtful[np.argsort(sure[doubtful])]
     return (
-        f"{counted(len(doubtful), 'column')} {'is' if len(doubtful) == 1 else 'are'} less than {_SURE:.0%} sure of "
+        f"{counted(len(doubtful), 'column')} {'is' if len(doubtful) == 1 else 'are'} less than {SURE:.0%} sure of "
         f"{'its' if len(doubtful) == 1 else 'their'} group: {_some(model, order)}"
     )
 
@@ -207,7 +200,7 @@ def _latents(latents: list[int]) -> str:
 
 def _groups(model: Any, groups: tuple[int, ...]) -> str:
     if model._group_names is not None:
-        return enumerated([group_name(model, k) for k in groups])
+        return enumerated([f"\u201c{group_name(model, k)}\u201d" for k in groups])
     return f"group{'s' * (len(groups) > 1)} {enumerated(groups)}"
 
 
@@ -215,9 +208,3 @@ def _some(model: Any, columns: np.ndarray) -> str:
     shown = names(model, columns[:_MOST_NAMES])
     rest = len(columns) - len(shown)
     return enumerated([*shown, *([f"{rest} more"] if rest else [])])
-
-
-def _share(share: float) -> str:
-    """As a percentage that never says 0 or 100 where there is more or less."""
-    percent = f"{share:.0%}"
-    return {"0%": "less than 1%", "100%": "more than 99%"}.get(percent, percent) if 0.0 < share < 1.0 else percent
