@@ -80,6 +80,8 @@ def assert_same(one, other, where="model"):
         assert len(one) == len(other), where
         for number, (part, other_part) in enumerate(zip(one, other, strict=True)):
             assert_same(part, other_part, f"{where}[{number}]")
+    elif isinstance(one, pd.Index):
+        assert one.identical(other), where
     elif isinstance(one, np.random.RandomState):
         assert_same(one.get_state(), other.get_state(), where)
     elif hasattr(one, "__dict__") and not isinstance(one, type | str):

@@ -125,7 +125,7 @@ def told_with(model, **attributes):
     ids=["same", "finer", "coarser", "across"],
 )
 def test_it_says_how_profiles_relate_to_groups(views, profiles, words):
-    assert words in told_with(views, profiles_=np.array(profiles))
+    assert words in told_with(views, profiles_=np.array(profiles), n_profiles_=max(profiles) + 1)
 
 
 def test_columns_that_are_hardly_predicted_are_named(views):
@@ -137,7 +137,7 @@ def test_columns_that_are_hardly_predicted_are_named(views):
 def test_several_starts_are_compared(views):
     first = Start(-10.0, -20.0, 2, np.array([1, 1, 0, 0, 0, 0]), Outcome.CONVERGED)
     second = first._replace(corrected=-25.5, groups=np.array([0, 0, 1, 1, 1, 1]))
-    assert "starts" not in told_with(views, starts_=[first])
+    assert "starts:" not in told_with(views, starts_=[first])
     text = told_with(views, starts_=[first, second])
     assert "2 starts: corrected bounds from -25.5 to -20.0" in text
     assert "1.00" in text.splitlines()[-1]
@@ -147,14 +147,43 @@ def test_columns_without_names_are_numbered(table):
     assert "column 0, column 1" in BayesianGPLVM(**{**SETTINGS, "max_iter": 0}).fit(table).summary()
 
 
-def test_long_lists_of_columns_are_cut(table, n_lines):
-    names = [f"sensor_{d}" for d in range(8)]
-    text = summary_with(np.hstack([table, table[:, :2] ** 2]), names)
-    assert "sensor_0, sensor_1" in text
-    assert "sensor_7" not in text
-    assert "..." in text
-    assert [row[1] for row in group_rows(text)] == ["8"]
-    assert_fits_a_screen(text, n_lines)
+def names_in(text, left=0):
+    """The names of columns from this place of the lines on."""
+    return re.findall(r"sensor \d+", "\n".join(line[left:] for line in text.splitlines()))
+
+
+@pytest.fixture(scope="module")
+def wide(table):
+    """One group of a hundred columns."""
+    Y = np.random.default_rng(0).normal(size=(24, 100))
+    names = [f"sensor {d}" for d in range(100)]
+    return BayesianGPLVM(**{**SETTINGS, "max_iter": 0}).fit(pd.DataFrame(Y, columns=names))
+
+
+def test_all_columns_of_a_group_are_listed_where_they_fit(wide, table):
+    names = [f"sensor {d}" for d in range(30)]
+    text = summary_with(np.hstack([table**power for power in range(1, 6)]), names)
+    assert names_in(text.partition("profiles")[0]) == names
+    assert max(len(line) for line in text.splitlines() if "sensor" in line) <= 120
+
+
+def test_long_lists_of_columns_are_cut(wide):
+    text = told_with(wide, profiles_=np.zeros(100, int), explained_=np.ones(100))
+    listed = [line for line in text.splitlines() if "sensor" in line]
+    assert len(listed) == 5
+    assert max(map(len, listed)) <= 120
+    assert listed[-1].endswith(", ... (100)")
+    assert names_in(text) == [f"sensor {d}" for d in range(len(names_in(text)))]
+    assert [row[1] for row in group_rows(text)] == ["100"]
+
+
+def test_profiles_are_listed_where_groups_do_not_say_them(views):
+    finer = told_with(views, profiles_=np.array([1, 1, 0, 0, 2, 2]), n_profiles_=3, explained_=np.ones(6))
+    rows = [line.split(maxsplit=2) for line in finer.splitlines()[-3:]]
+    assert rows == [["0", "2", "hip, knee"], ["1", "2", "wrist, elbow"], ["2", "2", "ankle, toe"]]
+    assert finer.splitlines()[-4].split() == ["profile", "columns"]
+    same = told_with(views, profiles_=np.array([1, 1, 0, 0, 0, 0]), n_profiles_=2)
+    assert "profile  columns" not in same
 
 
 @pytest.mark.parametrize(
@@ -168,7 +197,8 @@ def test_long_lists_of_columns_are_cut(table, n_lines):
     ids=["unicode", "very long", "control characters", "format characters"],
 )
 def test_any_name_of_a_column_can_be_shown(table, n_lines, names):
-    assert_fits_a_screen(summary_with(table, names), n_lines)
+    is_long = max(map(len, names)) > 1000  # six of these take two lines
+    assert_fits_a_screen(summary_with(table, names), n_lines + is_long)
 
 
 def test_unicode_is_shown_as_it_is(table):

@@ -10,9 +10,10 @@ from dpgplvm.version import __version__
 if TYPE_CHECKING:
     from dpgplvm.advice import FitWarning
     from dpgplvm.encoding import FileError
-    from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM, load
+    from dpgplvm.estimators import DPGPLVM, MRD, BayesianGPLVM
     from dpgplvm.inference.outcome import Outcome
     from dpgplvm.inference.progress import Progress
+    from dpgplvm.loading import load
     from dpgplvm.model.hyperprior import Hyperprior
     from dpgplvm.model.kernels import RBF, Kernel, Linear, Parameter, RBFLinear
     from dpgplvm.numerics import NumericalError
@@ -42,9 +43,10 @@ __all__ = [
 _HOMES = {
     "advice": ("FitWarning",),
     "encoding": ("FileError",),
-    "estimators": ("DPGPLVM", "MRD", "BayesianGPLVM", "load"),
+    "estimators": ("DPGPLVM", "MRD", "BayesianGPLVM"),
     "inference.outcome": ("Outcome",),
     "inference.progress": ("Progress",),
+    "loading": ("load",),
     "model.hyperprior": ("Hyperprior",),
     "model.kernels": ("RBF", "Kernel", "Linear", "Parameter", "RBFLinear"),
     "numerics": ("NumericalError",),

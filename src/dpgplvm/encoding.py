@@ -76,7 +76,8 @@ def _named(name: str) -> Any:
 
 
 def _index_apart(index: Any) -> list[Any]:
-    return [index.to_list(), list(index.names)]
+    is_range = type(index).__name__ == "RangeIndex"
+    return [range(index.start, index.stop, index.step) if is_range else index.to_list(), list(index.names)]
 
 
 def _index_together(parts: list[Any]) -> Any:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from dpgplvm import data, files
+from dpgplvm import data
 from dpgplvm.latent_model import LatentModel
 from dpgplvm.model.kernels import NAMED_KERNELS, Kernel
 from dpgplvm.model.state import Free, State
@@ -21,71 +20,14 @@ _KERNELS_TO_CHOOSE_FROM = ("rbf", "linear")
 class BayesianGPLVM(LatentModel):
     """Bayesian GP-LVM: one group, every column a function of the same latents in the same way.
 
+    The other parameters, and the attributes, are those of :class:`DPGPLVM`; what is about the search for groups
+    (`truncation`, `n_starts`, `n_jobs`, `concentration_prior`) is not there.
+
     Parameters
     ----------
-    n_latents : int or None
-        Latents Q, at most min(N, D); None takes 10, or as many as there can be.
-    n_inducing : int
-        Inducing points M; no more than there are rows are used.
     kernel : {"rbf", "linear", "rbf+linear"} or Kernel
     noise : {"group", "column"}
         Whether noise belongs to groups, as in the paper, or noise and scale belong to every column.
-    hyperprior : float, Hyperprior or None
-        Width of the log-Normal prior over hyperparameters: one for all, or one for each role. None is `Hyperprior()`.
-    bound : {"grouped", "mixed"}
-        "mixed" averages hyperparameters over groups, as the paper does; for comparison.
-    optimiser : {"lbfgs", "paper"}
-        "paper" is gradient ascent with momentum on every variable; for comparison.
-    max_iter : int
-        Iterations; 0 evaluates the start.
-    tol : float
-        Stop when an iteration raises the bound by less than this share of it.
-    standardise : bool
-        Scale every column to mean 0 and variance 1 first.
-    jitter : float
-        Added to the covariance of the inducing points, as a share of its diagonal.
-    random_state : int, RandomState or None
-    warm_start : bool
-        Go on from the last fit, groups included, when fitted again to the same rows and columns.
-    verbose : {0, 1, 2}
-        0 is silent; 1 shows a bar on stderr, with the stage, the bound and how long a stage can take at most where that
-        is known; 2 also leaves a line for every stage and every move that is kept.
-
-    Attributes
-    ----------
-    latents_, latent_variance_ : [N, Q]
-        Posterior mean and variance of every row's latent coordinates. Latents come sorted by relevance, and those that
-        nothing depends on are left out: Q is `n_latents_`, at most `n_latents`. `transform` infers them afresh, row by
-        row, and finds the same where a fit has converged.
-    relevance_, linear_relevance_ : [D, Q]
-        Share of a column's predicted variance that varies with each latent, and what of it is linear.
-    groups_ : [D]
-        Group of every column, 0 for the largest.
-    group_probabilities_ : [D, K]
-    n_groups_ : int
-    profiles_, n_profiles_, profile_linkage_ : [D], int, [D - 1, 4]
-        Columns clustered by which latents they listen to, whether or not they share a group (Ward's linkage, which
-        SciPy's `dendrogram` draws). Their number, 20 at most, is the one with the largest mean silhouette among those
-        whose clusters are at least 0.1 apart, and one where no silhouette exceeds 0.25.
-    profile_strengths_ : [D, n_latents]
-        What was clustered: how strongly each column listens, as directions of unit length, in the axes in which columns
-        listen to as few latents as possible. These are not the axes of `latents_`.
-    explained_ : [D]
-        Share of a column's variance that is predicted: the variance of its function while the latents vary
-        independently, each as it does over the rows, divided by the variance of the column, or by its own and the
-        noise's where that is more. Never above 1.
-    explained_by_latent_ : [D, Q]
-        The same divided among the latents, in proportion to `relevance_` where that adds up to more than 1: what
-        latents do together counts for each of them by its part. A row adds up to `explained_` at most.
-    kernel_ : str
-        Name of the kernel, the chosen one for kernel="auto".
-    kernel_parameters_ : dict of arrays [K, ...]
-        Hyperparameters of every group, by name.
-    noise_precision_ : [K], or [D] with noise="column"
-    column_scale_ : [D] or None
-        Scale of every column's function, with noise="column".
-    elbo_, elbo_terms_, outcome_, n_iter_, history_
-        The bound, its terms, how the fit ended, iterations, and the bound after each.
 
     Examples
     --------
@@ -170,29 +112,85 @@ class MRD(LatentModel):
 class DPGPLVM(LatentModel):
     """DP-GP-LVM: the groups of columns, and their number, are learned together with the latents.
 
-    The other parameters, and the attributes, are those of :class:`BayesianGPLVM`. Groups come sorted by size, and
-    groups without columns are left out.
-
     Parameters
     ----------
+    n_latents : int or None
+        Most latents Q that there can be, at most min(N, D); None takes 10, or as many as there can be. Those that
+        nothing depends on are left out of the results.
+    n_inducing : int
+        Inducing points M; no more than there are rows are used.
     truncation : int or None
         Most groups that there can be; None takes min(D, 20). No more than there are columns are used.
+    n_starts : int
+        Searches from different places, of which the best is kept; more of them, more certainty.
+    n_jobs : int or None
+        Processes for the starts, as in scikit-learn: None for one, -1 for all cores. Predictions use as many threads,
+        with None one for each core. No answer depends on it.
     kernel : {"auto", "rbf", "linear", "rbf+linear"} or Kernel
         "auto" takes "rbf" or "linear", whichever gives a fit of one group the higher corrected bound; linear groups end
         with "rbf+linear" where that raises it further.
     noise : {"auto", "group", "column"}
         Whether noise belongs to groups, as in the paper, or noise and scale belong to every column; "auto" is "column",
         or "group" with the paper's own bound or optimiser.
-    n_starts : int
-        Searches from different places, of which the best is kept; more of them, more certainty.
-    n_jobs : int or None
-        Processes for the starts, as in scikit-learn: None for one, -1 for all cores. Predictions use as many threads,
-        with None one for each core. No answer depends on it.
+    hyperprior : float, Hyperprior or None
+        Width of the log-Normal prior over hyperparameters: one for all, or one for each role. None is `Hyperprior()`.
     concentration_prior : (float, float)
         Shape and rate of the Gamma prior over the Dirichlet process's concentration.
+    bound : {"grouped", "mixed"}
+        "mixed" averages hyperparameters over groups, as the paper does; for comparison.
+    optimiser : {"lbfgs", "paper"}
+        "paper" is gradient ascent with momentum on every variable; for comparison.
+    max_iter : int
+        Iterations; 0 evaluates the start.
+    tol : float
+        Stop when an iteration raises the bound by less than this share of it.
+    standardise : bool
+        Scale every column to mean 0 and variance 1 first.
+    jitter : float
+        Added to the covariance of the inducing points, as a share of its diagonal.
+    random_state : int, RandomState or None
+        Seed of all that is drawn at random: the same number, the same answer.
+    warm_start : bool
+        Go on from the last fit, groups included, when fitted again to the same rows and columns.
+    verbose : {0, 1, 2}
+        0 is silent; 1 shows a bar on stderr, with the stage, the bound and how long a stage can take at most where that
+        is known; 2 also leaves a line for every stage and every move that is kept.
 
     Attributes
     ----------
+    latents_, latent_variance_ : [N, Q]
+        Posterior mean and variance of every row's latent coordinates. Latents come sorted by relevance, and those that
+        nothing depends on are left out: Q is `n_latents_`, at most `n_latents`. `transform` infers them afresh, row by
+        row, and finds the same where a fit has converged.
+    relevance_, linear_relevance_ : [D, Q]
+        Share of a column's predicted variance that varies with each latent, and what of it is linear.
+    groups_ : [D]
+        Group of every column, 0 for the largest; groups without columns are left out.
+    group_probabilities_ : [D, K]
+    n_groups_ : int
+    profiles_, n_profiles_, profile_linkage_ : [D], int, [D - 1, 4]
+        Columns clustered by which latents they listen to, whether or not they share a group (Ward's linkage, which
+        SciPy's `dendrogram` draws). Their number, 20 at most, is the one with the largest mean silhouette among those
+        whose clusters are at least 0.1 apart, and one where no silhouette exceeds 0.25.
+    profile_strengths_ : [D, n_latents]
+        What was clustered: how strongly each column listens, as directions of unit length, in the axes in which columns
+        listen to as few latents as possible. These are not the axes of `latents_`.
+    explained_ : [D]
+        Share of a column's variance that is predicted: the variance of its function while the latents vary
+        independently, each as it does over the rows, divided by the variance of the column, or by its own and the
+        noise's where that is more. Never above 1.
+    explained_by_latent_ : [D, Q]
+        The same divided among the latents, in proportion to `relevance_` where that adds up to more than 1: what
+        latents do together counts for each of them by its part. A row adds up to `explained_` at most.
+    kernel_ : str
+        Name of the kernel, the chosen one for kernel="auto".
+    kernel_parameters_ : dict of arrays [K, ...]
+        Hyperparameters of every group, by name.
+    noise_precision_ : [K], or [D] with noise="column"
+    column_scale_ : [D] or None
+        Scale of every column's function, with noise="column".
+    elbo_, elbo_terms_, outcome_, n_iter_, history_
+        The bound, its terms, how the fit ended, iterations, and the bound after each.
     concentration_ : float
         Posterior mean of the concentration.
     corrected_bound_ : float or None
@@ -297,35 +295,3 @@ class DPGPLVM(LatentModel):
                 "give the shape and the rate of a Gamma"
             )
         return Concentration(*map(float, prior))
-
-
-def load(path: str | os.PathLike[str]) -> LatentModel:
-    """The model that `save` wrote to this file, as it was: the same attributes, the same predictions to the bit.
-
-    Files of older versions of the library can be read. Nothing in a file is run, so one from a stranger does no harm.
-
-    Parameters
-    ----------
-    path : str or path-like
-
-    Raises
-    ------
-    FileError
-        Where the file is damaged, is of a newer version, or is no model's.
-    OSError
-        Where the file cannot be opened, such as `FileNotFoundError`.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from dpgplvm import BayesianGPLVM, load
-    >>> from dpgplvm.datasets import make_views
-    >>> Y = make_views(n_samples=30, columns=3, random_state=0).Y
-    >>> model = BayesianGPLVM(n_latents=2, n_inducing=10, random_state=0).fit(Y)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "walk.dpgplvm")
-    ...     model.save(path)
-    ...     load(path).summary() == model.summary()
-    True
-    """
-    return files.load(path, {model.__name__: model for model in (BayesianGPLVM, MRD, DPGPLVM)})

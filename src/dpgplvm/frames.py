@@ -54,12 +54,13 @@ def index_of(table: Any, name: str) -> Any:
 
 def as_frame(backend: str | None, columns: Mapping[Any, Any], index: Any = None) -> Any:
     """A DataFrame of named columns, pandas' unless another backend is asked for."""
+    backend = backend or "pandas"
     try:
         # Names of pandas' columns may be anything, those of others are text.
         named = {str(d): np.asarray(values) for d, values in enumerate(columns.values())}
-        native = nw.from_dict(named, backend=backend or "pandas").to_native()  # type: ignore[arg-type]
+        native = nw.from_dict(named, backend=backend).to_native()  # type: ignore[arg-type]
     except ModuleNotFoundError:
-        raise ImportError("there is no pandas to make DataFrames with: pip install pandas") from None
+        raise ImportError(f"there is no {backend} to make DataFrames with: pip install {backend}") from None
     if hasattr(native, "index"):
         native.columns = list(columns)
         if index is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpgplvm.summary import groups_of, headlines, listed_columns, remarks, short
 
-_MOST_CHARACTERS = 40
+_MOST_CHARACTERS, _MOST_NAMES = 40, 30
 
 
 def html(model: Any) -> str:
@@ -21,7 +21,7 @@ def html(model: Any) -> str:
             f"<tr><th>{escape(short(group.name, _MOST_CHARACTERS))}</th><td>{len(group.members)}</td>"
             f"<td>{group.noise:.3f}</td><td>{group.explained:.0%}</td>{shares}"
             f'<td style="text-align: left" title="{escape(every_name)}">'
-            f"{escape(listed_columns(model, group.members))}</td></tr>"
+            f"{escape(listed_columns(model, group.members, _MOST_NAMES))}</td></tr>"
         )
     return (
         f"<div>{_paragraphs(headlines(model))}<table><thead><tr><th>group</th><th>columns</th><th>noise</th>"

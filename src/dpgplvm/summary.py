@@ -12,7 +12,10 @@ from dpgplvm.sentences import counted
 
 # A group listens to latents with this share of what is explained of it, if that is anything to speak of.
 _LISTENS_FROM, _NEXT_TO_NOTHING = 0.05, 0.005
-_MOST_COLUMNS_SHOWN = 6
+# Names stand beside what is said about them, on so many lines of text at most; the last has room for their number.
+_WIDTH, _MOST_LINES = 120, 5
+_ROOM_FOR_NUMBER = len("... (10000)")
+_MOST_IN_A_SENTENCE = 6
 # Shares of variance below which a column is called noise.
 ALL_NOISE = 0.05
 
@@ -69,8 +72,42 @@ def summary(model: Any) -> str:
         told = ", ".join(f"{q} ({group.by_latent[q]:.0%})" for q in group.heard) or "none: all noise"
         name, size = short(group.name, 12), len(group.members)
         lines.append(f"{name:>12} {size:>8} {group.noise:>7.3f} {group.explained:>10.0%}  {told}")
-        lines.append(f"{'':>40}  {listed_columns(model, group.members)}")
-    return "\n".join([*lines, "", *remarks(model)])
+        lines += _beside(42, _names_of(model, group.members))
+    about_profiles, *others = remarks(model)
+    listed = _profiles(model)
+    return "\n".join([*lines, "", about_profiles, *listed, *([""] if listed and others else []), *others])
+
+
+def _profiles(model: Any) -> list[str]:
+    """The columns of every profile, where the groups do not say them."""
+    if relation(model.groups_, model.profiles_) in ("same", "coarser"):
+        return []
+    lines = [f"{'profile':>12} {'columns':>8}"]
+    for p in range(model.n_profiles_):
+        own = np.flatnonzero(model.profiles_ == p)
+        first, *more = _beside(23, _names_of(model, own))
+        lines += [f"{p:>12} {len(own):>8}  {first.lstrip()}", *more]
+    return lines
+
+
+def _names_of(model: Any, columns: np.ndarray) -> list[str]:
+    return [short(model._names[d], 16) for d in columns]
+
+
+def _beside(indent: int, names: list[str]) -> list[str]:
+    """Lines of names from this place on; where there are too many names, their number at the end."""
+    lines = [""]
+    for n, name in enumerate(names):
+        is_last = n == len(names) - 1
+        word = name if is_last else f"{name}, "
+        room = _WIDTH - indent - (_ROOM_FOR_NUMBER if len(lines) == _MOST_LINES and not is_last else 0)
+        if len(lines[-1]) + len(word) > room:
+            if len(lines) == _MOST_LINES:
+                lines[-1] += f"... ({len(names)})"
+                break
+            lines.append("")
+        lines[-1] += word
+    return [" " * indent + line.rstrip() for line in lines]
 
 
 def headlines(model: Any) -> list[str]:
@@ -79,8 +116,7 @@ def headlines(model: Any) -> list[str]:
     return [
         f"{type(model).__name__}: {n_rows} rows, {len(model.groups_)} columns, {counted(n_latents, 'latent')}, "
         f"{counted(model.n_groups_, 'group')}; kernel {model.kernel_}, noise of {whose_noise(model)}s",
-        f"bound {model.elbo_:.1f} nats after {model.n_iter_} iterations: {model.outcome_.value}. "
-        f"{model.outcome_.sentence}",
+        f"bound {model.elbo_:.1f} nats: {model.outcome_.value}. {model.outcome_.sentence}",
     ]
 
 
@@ -99,10 +135,10 @@ def remarks(model: Any) -> list[str]:
     return found
 
 
-def listed_columns(model: Any, columns: np.ndarray) -> str:
-    """The first few names."""
-    shown = ", ".join(short(model._names[d], 16) for d in columns[:_MOST_COLUMNS_SHOWN])
-    return shown if len(columns) <= _MOST_COLUMNS_SHOWN else f"{shown}, ... ({len(columns)})"
+def listed_columns(model: Any, columns: np.ndarray, most: int = _MOST_IN_A_SENTENCE) -> str:
+    """The first few names, for a sentence."""
+    shown = ", ".join(_names_of(model, columns[:most]))
+    return shown if len(columns) <= most else f"{shown}, ... ({len(columns)})"
 
 
 def short(name: str, most: int) -> str:

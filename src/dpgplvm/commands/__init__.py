@@ -9,17 +9,17 @@ import os
 import re
 import sys
 import traceback
-from argparse import RawDescriptionHelpFormatter
+from argparse import Action, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from functools import partial
 
 import dpgplvm
-from dpgplvm.commands import asking, demo, fitting, showing
+from dpgplvm.commands import asking, demo, fitting, showing, telling
 from dpgplvm.commands.console import PROGRAM, Exit, Parser, say, warnings_of_one_line
 
 # Each adds the subcommands of one kind with `add_to`; `--help` shows them in this order.
-_GROUPS = (demo, fitting, asking, showing)
+_GROUPS = (demo, fitting, telling, asking, showing)
 
+_COMMAND = "COMMAND"
 _VALUES_WITH_A_MINUS = {"--missing": r"-[\d.]", "--up": r"-[xyz]$"}
 
 _EXIT_CODES = """\
@@ -53,16 +53,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.UNEXPECTED
 
 
+class _Help(RawDescriptionHelpFormatter):
+    """With room for the names of commands, which are indented further than argparse counts."""
+
+    def add_argument(self, action: Action) -> None:
+        super().add_argument(action)
+        if action.metavar == _COMMAND:
+            self._action_max_length += self._indent_increment
+
+
 def _parser() -> Parser:
     parser = Parser(
         prog=PROGRAM,
         description="Learn which columns of a table share which hidden causes.",
         epilog=_EXIT_CODES,
-        formatter_class=partial(RawDescriptionHelpFormatter, max_help_position=32),
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {dpgplvm.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar=_COMMAND, required=True)
     for group in _GROUPS:
         group.add_to(commands)
     return parser

@@ -1,39 +1,22 @@
-"""`dpgplvm summary`, `transform`, `impute` and `predict`: what a saved model says."""
+"""`dpgplvm transform`, `impute` and `predict`: what a saved model says about rows."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, is_dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import dpgplvm
-from dpgplvm.commands.console import Exit, InputError, Parser, add_command, note, show
+from dpgplvm.commands.console import Exit, InputError, Parser, add_command, note
 from dpgplvm.commands.delimited import Style
-from dpgplvm.commands.reading import STDIN, Index, Table, add_model, add_options, check_file, load_model, read
+from dpgplvm.commands.formats import STDIN, Index, check_file, suffix_of
+from dpgplvm.commands.reading import Table, add_model, add_options, load_model, read
 from dpgplvm.commands.writing import STDOUT, check_tables, write_table
 
 
 def add_to(commands: Any) -> None:
     """Add the subcommands."""
-    parser = add_command(
-        commands,
-        "summary",
-        summary,
-        purpose="print what a model has found",
-        about="Print the groups of a model, the latents they listen to, and how the fit ended.",
-        examples="""
-            dpgplvm summary model.dpgplvm
-            dpgplvm summary model.dpgplvm --json | jq .groups
-        """,
-    )
-    add_model(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON, for machines")
-
     parser = add_command(
         commands,
         "transform",
@@ -91,13 +74,6 @@ def add_to(commands: Any) -> None:
     _add_output(parser, "the standard deviation of every entry, noise included", quantiles=True)
 
 
-def summary(arguments: argparse.Namespace) -> Exit:
-    """Carry out `dpgplvm summary`."""
-    model = _load(arguments)
-    show(json.dumps(_for_machines(model), indent=2, default=_plain) if arguments.json else model.summary())
-    return Exit.DONE
-
-
 def transform(arguments: argparse.Namespace) -> Exit:
     """Carry out `dpgplvm transform`."""
     check_tables([arguments.output, arguments.std], _inputs(arguments))
@@ -107,7 +83,7 @@ def transform(arguments: argparse.Namespace) -> Exit:
         mean, variance = model.latents_, model.latent_variance_
     else:
         mean, variance, _ = model.infer(table.for_model())
-    names, index, style = _latent_names(model), _index(table), _style(arguments, table)
+    names, index, style = _latent_names(model), _index(model, table), _style(arguments, table)
     if arguments.std is not None:
         write_table(arguments.std, names, np.sqrt(variance), index, style)
     write_table(arguments.output, names, mean, index, style)
@@ -123,7 +99,7 @@ def impute(arguments: argparse.Namespace) -> Exit:
     Y = None if table is None else table.for_model()
     filled, spread = map(np.asarray, model.impute(Y, return_std=True))
     names = _names(model) if table is None else table.names
-    cells, index, style = None, _index(table), _style(arguments, table)
+    cells, index, style = None, _index(model, table), _style(arguments, table)
     if table is not None:
         gaps = np.isnan(table.values)
         note(arguments, f"{table.source}: {len(gaps)} rows, gaps filled: {gaps.sum()}")
@@ -157,7 +133,7 @@ def predict(arguments: argparse.Namespace) -> Exit:
     if arguments.latent_std is not None:
         variance = _latents(model, read(arguments.latent_std, arguments, _latent_names(model))) ** 2
     mean, spread = map(np.asarray, model.predict(X, variance=variance, return_std=True))
-    names, index, style = _names(model), _index(table), _style(arguments, table)
+    names, index, style = _names(model), _index(model, table), _style(arguments, table)
     if arguments.std is not None:
         write_table(arguments.std, names, spread, index, style)
     if quantiles:
@@ -200,8 +176,14 @@ def _table(arguments: argparse.Namespace, known: Sequence[str]) -> Table | None:
     return None if arguments.data is None else read(arguments.data, arguments, known)
 
 
-def _index(table: Table | None) -> Index | None:
-    return None if table is None else table.index
+def _index(model: Any, table: Table | None) -> Index | None:
+    """Labels of the rows, of the table or else of the one that the model was fitted to."""
+    if table is not None:
+        return table.index
+    index = model._layout.index
+    if index is None or index.to_list() == list(range(len(index))):
+        return None
+    return Index(index.name, index.to_numpy())
 
 
 def _style(arguments: argparse.Namespace, table: Table | None) -> Style:
@@ -236,7 +218,6 @@ def _checked_quantiles(arguments: argparse.Namespace) -> dict[str, float]:
         return {}
     if arguments.output in (None, STDOUT):
         raise InputError("--quantiles writes tables beside the output: give the output a name with -o")
-    output = Path(arguments.output)
     places = {}
     for text in arguments.quantiles.split(","):
         try:
@@ -245,43 +226,6 @@ def _checked_quantiles(arguments: argparse.Namespace) -> dict[str, float]:
             value = np.nan
         if not 0.0 < value < 1.0:
             raise InputError(f"--quantiles has {text!r}: give numbers between 0 and 1 with commas between them")
-        places[str(output.with_name(f"{output.stem}_q{value!r}{output.suffix}"))] = value
+        suffix = suffix_of(arguments.output)
+        places[f"{arguments.output.removesuffix(suffix)}_q{value!r}{suffix}"] = value
     return places
-
-
-def _for_machines(model: Any) -> dict[str, Any]:
-    """What `summary` prints, and what it leaves out for lack of room."""
-    group_names = model._group_names or [str(k) for k in range(model.n_groups_)]
-    columns = [
-        {
-            "name": name,
-            "group": int(model.groups_[d]),
-            "group_probability": float(model.group_probabilities_[d].max()),
-            "profile": int(model.profiles_[d]),
-            "explained": float(model.explained_[d]),
-            "relevance": [float(share) for share in model.relevance_[d]],
-        }
-        for d, name in enumerate(_names(model))
-    ]
-    return {
-        "model": type(model).__name__,
-        "version": dpgplvm.__version__,
-        "parameters": model.get_params(),
-        "rows": len(model.latents_),
-        "latents": int(model.n_latents_),
-        "kernel": model.kernel_,
-        "bound": float(model.elbo_),
-        "corrected_bound": None if model.corrected_bound_ is None else float(model.corrected_bound_),
-        "outcome": str(model.outcome_),
-        "iterations": int(model.n_iter_),
-        "groups": [
-            {"name": name, "columns": [column["name"] for column in columns if column["group"] == k]}
-            for k, name in enumerate(group_names)
-        ],
-        "columns": columns,
-    }
-
-
-def _plain(value: Any) -> Any:
-    """A parameter that JSON has no type for."""
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else repr(value)

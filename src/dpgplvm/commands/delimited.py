@@ -63,6 +63,11 @@ class Records(NamedTuple):
     delimiter: str
 
 
+def nameless(d: int) -> str:
+    """What pandas calls a column whose name is empty."""
+    return f"Unnamed: {d}"
+
+
 def number(text: str, decimal: str) -> float | None:
     """The number that a cell holds, correctly rounded; None for text."""
     # Python reads 1_000 as a number; with decimal commas, points are between thousands.
@@ -89,6 +94,8 @@ def read(source: str, text: str, delimiter: str | None, *, header: bool) -> Reco
         raise InputError(f"{source}, line {reader.line_num}: {error}: look for a quote that is out of place") from None
     if not rows:
         raise InputError(f"{source} is empty: give a table with a header and rows")
+    if header:
+        rows[0] = _header_over(rows[0], rows[1:])
     width = len(rows[0])
     for row, line in zip(rows, lines, strict=True):
         if len(row) != width:
@@ -104,7 +111,7 @@ def read(source: str, text: str, delimiter: str | None, *, header: bool) -> Reco
     # Some programs end every line with a delimiter.
     while len(names) > 1 and not names[-1] and not any(row[-1].strip() for row in rows):
         names, rows = names[:-1], [row[:-1] for row in rows]
-    names = [name or f"Unnamed: {d}" for d, name in enumerate(names)]
+    names = [name or nameless(d) for d, name in enumerate(names)]
     return Records(names, rows, lines, delimiter)
 
 
@@ -116,16 +123,26 @@ def _is_blank(row: list[str]) -> bool:
     return not row or (len(row) == 1 and not row[0].strip())
 
 
+def _header_over(header: list[str], rows: list[list[str]]) -> list[str]:
+    """R leaves out the name of the labels of rows, and some programs end every line but the first with a delimiter."""
+    if {len(row) for row in rows} != {len(header) + 1}:
+        return header
+    return ["", *header] if any(row[-1].strip() for row in rows) else [*header, ""]
+
+
 def _delimiter(text: str) -> str:
-    """What cuts the first records into most cells, the same number in each; or else what cuts the header most."""
+    """What cuts the first records into most cells, the same number in each; or else what cuts the header most. Spaces,
+    which names and dates have too, only where nothing else cuts all records alike."""
     best, most = ",", (False, 1)
-    for delimiter in _DELIMITERS:
+    for delimiter in (*_DELIMITERS, " "):
         try:
-            records = islice(_reader(text, delimiter, strict=False), _LOOKED_AT)
-            widths = [len(row) for row in records if not _is_blank(row)]
+            records = [row for row in islice(_reader(text, delimiter, strict=False), _LOOKED_AT) if not _is_blank(row)]
         except csv.Error:  # a cell without end
             continue
-        found = (len(set(widths)) == 1 and widths[0] > 1, widths[0] if widths else 0)
-        if found > most:
-            best, most = delimiter, found
+        if not records:
+            continue
+        widths = {len(row) for row in [_header_over(records[0], records[1:]), *records[1:]]}
+        alike, cells = len(widths) == 1 and max(widths) > 1, len(records[0])
+        if (alike, cells) > most and (delimiter != " " or (not most[0] and cells > most[1])):
+            best, most = delimiter, (alike, cells)
     return best

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from dpgplvm.commands.console import PROGRAM, Exit, InputError, add_command, note, say, show
+from dpgplvm.commands.formats import is_special
 from dpgplvm.commands.options import MODELS, add_parameters, given_parameters, parameters, progress
-from dpgplvm.commands.reading import add_options, is_special, read, read_views
+from dpgplvm.commands.reading import add_options, read, read_views
 from dpgplvm.commands.writing import check_outputs
 
 SUFFIX = ".dpgplvm"
@@ -35,14 +36,15 @@ def add_to(commands: Any) -> None:
             Ctrl-C ends the fit: the best model so far is kept and saved.
 
             DATA is a file that ends in .csv, .tsv, .parquet or .npz (arrays Y [N, D], columns [D], index [N]), or "-"
-            for CSV from standard input. The output ends in {SUFFIX}; one that is there already is replaced.
+            for CSV from standard input. Text may be compressed with gzip. The output ends in {SUFFIX}; one that is
+            there already is replaced.
         """,
         examples="""
             dpgplvm fit data.csv -o model.dpgplvm
             dpgplvm fit data.csv --index-col id --missing "NA,-999" -o model.dpgplvm
             dpgplvm fit data.parquet --n-starts 4 --n-jobs 2 --random-state 0 -o model.dpgplvm
             dpgplvm fit data.csv --views views.csv -o model.dpgplvm    # manifold relevance determination
-            zcat data.csv.gz | dpgplvm fit - --model bgplvm --n-latents 2
+            dpgplvm fit data.csv.gz --model bgplvm --n-latents 2 --max-iter 200
         """,
     )
     parser.add_argument("data", metavar="DATA", help='the table, or "-" for standard input')
@@ -65,7 +67,7 @@ def fit(arguments: argparse.Namespace) -> Exit:
     _check_output(arguments)
     table = read(arguments.data, arguments)
     if arguments.views is not None:
-        given["views"] = read_views(arguments.views)
+        given["views"] = read_views(arguments.views, arguments.encoding)
     gaps, (n_rows, n_columns) = np.isnan(table.values), table.values.shape
     note(arguments, f"{table.source}: {n_rows} rows, {n_columns} columns, gaps: {gaps.sum()} ({gaps.mean():.1%})")
 

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import dpgplvm
 from dpgplvm.commands import delimited
 from dpgplvm.commands.console import InputError, listed, needed, note
-from dpgplvm.commands.delimited import Records, Style
+from dpgplvm.commands.delimited import Style
+from dpgplvm.commands.formats import NAMELESS, Columns, Index, check_file, name_of, read_columns, read_records
 
-KINDS = {".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
-KINDS |= {".npz": "npz"}
-STDIN = "-"
 _GAPS = {"", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none"}
-
-
-class Index(NamedTuple):
-    """Labels of the rows."""
-
-    name: str | None
-    labels: np.ndarray  # [N]
 
 
 @dataclass(frozen=True)
@@ -42,22 +31,15 @@ class Table:
     style: Style
 
     def for_model(self) -> Any:
-        """A DataFrame, so that the model knows its columns by name; an array where they have none."""
+        """A DataFrame, so that the model knows its columns and rows by name; an array where columns have none."""
         if self.names is None:
             return self.values
-        return needed("pandas", "reading a table with names").DataFrame(self.values, columns=self.names)
-
-
-@dataclass(frozen=True)
-class Columns:
-    """A file before anything is known about its columns."""
-
-    names: list[str] | None
-    values: list[np.ndarray]  # each [N]: text, or numbers with NaN for gaps
-    index: Index | None
-    style: Style
-    is_text: bool
-    row_names: Sequence[str]  # how an error calls each row
+        pandas = needed("pandas", "reading a table with names")
+        frame = pandas.DataFrame(self.values, columns=self.names)
+        if self.index is not None:
+            # As text, which every file can hold.
+            frame.index = pandas.Index([str(label) for label in self.index.labels], name=self.index.name)
+        return frame
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -80,19 +62,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--delimiter", help="between the cells of a CSV file, or tab (default: found out)")
     group.add_argument("--decimal", choices=[".", ","], help="decimal mark of a CSV file (default: found out)")
+    group.add_argument(
+        "--encoding", help="of a CSV file, such as latin-1 (default: UTF-8, or UTF-16 where it is marked)"
+    )
     group.add_argument("--no-header", action="store_true", help="the first line of a CSV file is data, not names")
 
 
 def read(path: str, arguments: argparse.Namespace, known: Collection[str] = ()) -> Table:
     """The table in a file, or in standard input for "-"; where it has columns that are `known`, of these alone."""
-    columns = _read_columns(path, arguments)
-    source = _source(path)
+    columns = read_columns(path, arguments)
+    source = name_of(path)
     kept = list(range(len(columns.values)))
     index = columns.index
     if columns.names is not None:
         repeated = [name for name, times in Counter(columns.names).items() if times > 1]
         if repeated:
             raise InputError(f"{source} has more than one column named {listed(repeated)}: give each a name of its own")
+    if arguments.index_col is None and index is None and NAMELESS not in known and columns.has_nameless:
+        index = Index(None, columns.values[0])
+        kept.remove(0)
+        note(arguments, f"{source}: the first column has no name, and is taken as labels of the rows")
     if arguments.index_col is not None:
         d = _position(arguments.index_col, columns, source, "--index-col")
         index = Index(None if columns.names is None else columns.names[d], columns.values[d])
@@ -124,9 +113,9 @@ def read(path: str, arguments: argparse.Namespace, known: Collection[str] = ()) 
     )
 
 
-def read_views(path: str) -> dict[str, list[str]]:
+def read_views(path: str, encoding: str | None) -> dict[str, list[str]]:
     """The columns of every view, from a table with the columns `column` and `view`."""
-    table = read_records(path)
+    table = read_records(path, encoding)
     if not {"column", "view"} <= set(table.header):
         raise InputError(f"{path} has columns {listed(table.header)}: --views wants `column` and `view`")
     views: dict[str, list[str]] = {}
@@ -134,12 +123,6 @@ def read_views(path: str) -> dict[str, list[str]]:
     for row in table.rows:
         views.setdefault(row[view].strip(), []).append(row[column].strip())
     return views
-
-
-def read_records(path: str) -> Records:
-    """The cells of a text file, whatever is in them."""
-    check_file(path)
-    return delimited.read(path, _text(path), None, header=True)
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -151,123 +134,6 @@ def load_model(path: str) -> Any:
     """The model in a file, after a look whether it is there, which needs no JAX."""
     check_file(path)
     return dpgplvm.load(path)
-
-
-def kind_of(path: str) -> str:
-    """The format of a file, by its suffix; standard input and output, and pipes, are CSV."""
-    suffix = Path(path).suffix.lower()
-    if path == STDIN or is_special(path):
-        return "csv"
-    if suffix not in KINDS:
-        raise InputError(f"{path} is of a kind that is not known: use a file that ends in {', '.join(KINDS)}")
-    return KINDS[suffix]
-
-
-def is_special(path: str) -> bool:
-    """Whether it is there, but neither a file nor a folder: a pipe, such as the shell's <(...), or a device."""
-    return Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()
-
-
-def check_file(path: str) -> None:
-    """Refuse what cannot be read because it is not there."""
-    if Path(path).is_dir():
-        raise InputError(f"{path} is a folder: give a file")
-    if not Path(path).exists():
-        raise InputError(f"{path} does not exist: check the path")
-
-
-def _read_columns(path: str, arguments: argparse.Namespace) -> Columns:
-    if path != STDIN:
-        check_file(path)
-    kind = kind_of(path)
-    if kind in ("csv", "tsv"):
-        return _from_text(path, arguments, "\t" if kind == "tsv" else None)
-    style = Style.given(arguments.delimiter, arguments.decimal)
-    return (_from_parquet if kind == "parquet" else _from_npz)(path, style)
-
-
-def _source(path: str) -> str:
-    return "standard input" if path == STDIN else path
-
-
-def _text(path: str) -> str:
-    content = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise InputError(
-            f"{_source(path)} is not UTF-8 (byte 0x{content[error.start]:02x} in line {line}): "
-            'save it as "CSV UTF-8", or convert it, such as with iconv -f latin1 -t utf-8'
-        ) from None
-
-
-def _from_text(path: str, arguments: argparse.Namespace, delimiter: str | None) -> Columns:
-    style = Style.given(arguments.delimiter, arguments.decimal)
-    given = style.delimiter if arguments.delimiter else delimiter
-    table = delimited.read(_source(path), _text(path), given, header=not arguments.no_header)
-    values = [np.array(column, dtype=object) for column in zip(*table.rows, strict=True)]
-    if not table.rows:
-        values = [np.empty(0, dtype=object) for _ in table.header]
-    return Columns(
-        names=table.header or None,
-        values=values,
-        index=None,
-        style=Style(table.delimiter, style.decimal),
-        is_text=True,
-        row_names=[f"line {line}" for line in table.lines],
-    )
-
-
-def _from_parquet(path: str, style: Style) -> Columns:
-    pandas = needed("pandas", "reading Parquet")
-    needed("pyarrow", "reading Parquet")
-    try:
-        frame = pandas.read_parquet(path, engine="pyarrow")
-    except (ValueError, OSError) as error:
-        raise InputError(f"{path} cannot be read as Parquet ({error}): write it again") from None
-    index = None
-    if not isinstance(frame.index, pandas.RangeIndex):
-        index = Index(frame.index.name, frame.index.to_numpy())
-    values = []
-    for d in range(frame.shape[1]):
-        column = frame.iloc[:, d]
-        is_number = getattr(column.dtype, "kind", "O") in "biuf"
-        values.append(
-            column.to_numpy(dtype=float, na_value=np.nan)
-            if is_number
-            else np.array(
-                ["" if gap else str(cell) for cell, gap in zip(column, column.isna(), strict=True)], dtype=object
-            )
-        )
-    rows = [f"row {n}" for n in range(len(frame))]
-    return Columns([str(name) for name in frame.columns], values, index, style, False, rows)
-
-
-def _from_npz(path: str, style: Style) -> Columns:
-    wanted = "give one with the array Y [N, D], and if you like columns [D] and index [N]"
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except Exception as error:
-        raise InputError(f"{path} cannot be read as NPZ ({error}): {wanted}") from None
-    tables = [name for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "biuf"]
-    name = "Y" if "Y" in tables else tables[0] if len(tables) == 1 else None
-    if name is None:
-        raise InputError(f"{path} has {listed(tables) if tables else 'no tables'} and no Y: {wanted}")
-    Y = arrays[name].astype(float)
-    columns, index = arrays.get("columns"), arrays.get("index")
-    for key, labels, size in (("columns", columns, Y.shape[1]), ("index", index, Y.shape[0])):
-        if labels is not None and labels.shape != (size,):
-            raise InputError(f"{path}: {key} has shape {labels.shape}, but Y has shape {Y.shape}: {wanted}")
-    return Columns(
-        names=None if columns is None else [str(name) for name in columns],
-        values=list(Y.T),
-        index=None if index is None else Index("index", index),
-        style=style,
-        is_text=False,
-        row_names=[f"row {n}" for n in range(len(Y))],
-    )
 
 
 def _position(wanted: str, columns: Columns, source: str, option: str) -> int:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpgplvm.commands.console import Exit, InputError, Parser, add_command, listed, note, show
 from dpgplvm.commands.delimited import Records
-from dpgplvm.commands.reading import add_model, is_special, load_model, read_records
+from dpgplvm.commands.formats import is_special, read_records
+from dpgplvm.commands.reading import add_model, load_model
 from dpgplvm.commands.writing import check_outputs
 
 if TYPE_CHECKING:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
-import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -14,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from dpgplvm import atomic
 from dpgplvm.commands.console import InputError, needed
 from dpgplvm.commands.delimited import Style
-from dpgplvm.commands.reading import Index, is_special, kind_of
+from dpgplvm.commands.formats import Index, is_special, kind_of, suffix_of
 
 STDOUT = "-"
 
@@ -48,6 +48,13 @@ def check_tables(outputs: Sequence[str | None], inputs: Sequence[str | None]) ->
     check_outputs(outputs, inputs)
 
 
+def check_frame(output: str | None, inputs: Sequence[str | None]) -> None:
+    """The same, for an output that is a table of more than numbers."""
+    if kind_of(output or STDOUT) == "npz":
+        raise InputError(f"{output} is for numbers alone, and this table has text: end it in .csv, .tsv or .parquet")
+    check_outputs([output], inputs)
+
+
 def write_table(
     path: str | None,
     names: Sequence[str] | None,
@@ -65,18 +72,24 @@ def write_table(
         content = _npz(names, values, index)
     else:
         content = _text(names, values, index, _style_for(path, kind, style), cells)
-    if path == STDOUT:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+    _put(path, content)
+
+
+def write_frame(path: str, frame: Any) -> None:
+    """Write a DataFrame of pandas with its index, whatever is in its columns."""
+    kind = kind_of(path)
+    if kind == "parquet":
+        needed("pyarrow", "writing Parquet")
+        _put(path, frame.to_parquet(engine="pyarrow"))
     else:
-        _put(Path(path), content)
+        _put(path, frame.to_csv(sep="\t" if kind == "tsv" else ",", lineterminator="\n").encode())
 
 
 def _style_for(path: str, kind: str, style: Style) -> Style:
     """As the input was written, unless the suffix says otherwise."""
     if kind == "tsv":
         return Style("\t", style.decimal)
-    if path != STDOUT and style.delimiter == "\t":
+    if path != STDOUT and style.delimiter in "\t ":
         return Style.given(None, style.decimal)
     return style
 
@@ -116,17 +129,14 @@ def _npz(names: Sequence[str] | None, values: np.ndarray, index: Index | None) -
     return buffer.getvalue()
 
 
-def _put(path: Path, content: bytes) -> None:
+def _put(path: str, content: bytes) -> None:
     """Replace a file as a whole; what is not a file, such as /dev/null or a pipe, is written to."""
-    if is_special(str(path)):
-        path.write_bytes(content)
-        return
-    path = path.resolve()
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(content)
-        if path.exists():
-            shutil.copymode(path, part)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    if path == STDOUT:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    elif is_special(path):
+        Path(path).write_bytes(content)
+    else:
+        if suffix_of(path).lower().endswith(".gz"):
+            content = gzip.compress(content, mtime=0)
+        atomic.write(path, lambda file: file.write(content))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import inspect
 import json
 import subprocess
@@ -56,7 +57,8 @@ def assert_one_sentence(err, sentence):
 
 
 def test_help_without_jax(tmp_path):
-    commands = [[], ["demo"], ["fit"], ["summary"], ["transform"], ["impute"], ["predict"], ["report"], ["explore"]]
+    names = ("demo", "fit", "summary", "transform", "impute", "predict", "report", "explore")
+    commands = [[], *([name] for name in names)]
     answers = without_jax([[*command, "--help"] for command in commands], tmp_path)
     for command, (code, out, err) in zip(commands, answers, strict=True):
         assert (code, err) == (0, "")
@@ -88,7 +90,13 @@ FILES = {
     "a line too short": (b"a,b,c\n1,2,3\n4\n", "line 3 of data.csv has 1 cell, the first line has 3"),
     "a quote left open": (b'a,b\n1,"2\n3,4\n', "quote that is out of place"),
     "latin-1": (b"a,b\n1,2\n\xe9,3\n", "not UTF-8 (byte 0xe9 in line 3)"),
-    "utf-16": ("a,b\n1,2\n".encode("utf-16"), "not UTF-8"),
+    "utf-16 without a mark": (
+        "a,b\n1,2\n\u00e9,3\n".encode("utf-16-le"),
+        "not UTF-8 (byte 0xe9 in line 3): say what it is",
+    ),
+    "half of a utf-16 character": ("a,b\n1,2\n".encode("utf-16")[:-1], "not UTF-16"),
+    "half of a compressed file": (gzip.compress(b"a,b\n1,2\n")[:-9], "data.csv cannot be unpacked"),
+    "nonsense that looks compressed": (b"\x1f\x8b" + bytes(20), "data.csv cannot be unpacked"),
 }
 
 
@@ -113,7 +121,7 @@ SLIPS = {
     "views for another": (["fit", "data.csv", "--model", "bgplvm", "--views", "v.csv"], "--views does not go with"),
     "no such file": (["fit", "there is none.csv"], "there is none.csv does not exist"),
     "a folder": (["fit", "."], ". is a folder"),
-    "an unknown kind": (["fit", "data.xlsx"], ".parquet"),
+    "an unknown kind": (["fit", "data.xlsx"], ".parquet, .pq, .npz; spreadsheets save theirs as CSV"),
     "an index that is none": (
         ["fit", "data.csv", "--index-col", "id"],
         "--index-col id: data.csv has columns 'a', 'b'",
@@ -123,6 +131,8 @@ SLIPS = {
     "delimiter": (["fit", "data.csv", "--delimiter", ";;"], "--delimiter is ';;'"),
     "two commas": (["fit", "data.csv", "--delimiter", ",", "--decimal", ","], "both a comma"),
     "another delimiter": (["fit", "data.csv", "--delimiter", "tab"], "'a,b,c' ('1,2,3' in line 2)"),
+    "no encoding": (["fit", "data.csv", "--encoding", "klingon"], "--encoding is 'klingon', which is not known"),
+    "names in arrays": (["summary", "data.csv", "--columns", "c.npz"], "c.npz is for numbers alone"),
     "no folder": (["fit", "data.csv", "-o", "none/m.dpgplvm"], "there is no folder none"),
     "a file for a folder": (["fit", "data.csv", "-o", "data.csv/m.dpgplvm"], "there is no folder data.csv"),
     "another suffix": (["fit", "data.csv", "-o", "data.csv"], "ends in .dpgplvm"),
