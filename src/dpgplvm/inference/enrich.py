@@ -1,7 +1,8 @@
 """A richer kernel for groups that were found with a linear one.
 
 Searching with the sum of both kernels costs several times as much as with either. So where a linear kernel does better
-than an RBF, groups are searched for with that, and the sum starts where it ended, with what is new in it faint.
+than an RBF, groups are searched for with that, and the sum starts where it ended, with what is new in it faint: it has
+to earn its place by the corrected bound.
 """
 
 from __future__ import annotations
@@ -26,26 +27,18 @@ _FAINT, _LEAST_WEIGHT = 0.1, 1e-3
 _ITERATIONS, _TOLERANCE = 200, 1e-7
 
 
-def enrich(
-    problem: Problem, best: Grouping, n_inducing: int, rng: np.random.Generator, log: list[Move], always: bool = False
-) -> Grouping:
-    """The same groups with RBF plus linear as their kernel, where that raises the corrected bound, or always where it
-    can be evaluated; logged as a move."""
-    found = enriched(problem, best, n_inducing, rng)
-    kept = found is not None and (always or found.corrected > best.corrected)
-    n_groups, corrected = (best.n_groups, None) if found is None else (found.n_groups, found.corrected)
-    log.append(Move("enrich", best.n_groups, n_groups, best.corrected, corrected, kept))
-    return found if found is not None and kept else best
-
-
-def enriched(problem: Problem, best: Grouping, n_inducing: int, rng: np.random.Generator) -> Grouping | None:
-    """The same groups with RBF plus linear as their kernel; None where the bound cannot be evaluated."""
+def enrich(problem: Problem, best: Grouping, n_inducing: int, rng: np.random.Generator, log: list[Move]) -> Grouping:
+    """The same groups with RBF plus linear as their kernel, where that raises the corrected bound; logged as a move."""
     richer = problem._replace(model=replace(problem.model, kernel=RBFLinear()))
     start = _with_faint_parts(richer.model, best, n_inducing, rng)
     try:
-        return richer.fit(start, best.labels, 0, _ITERATIONS, _TOLERANCE)
+        found = richer.fit(start, best.labels, 0, _ITERATIONS, _TOLERANCE)
     except NumericalError:
-        return None
+        found = None
+    helped = found is not None and found.corrected > best.corrected
+    n_groups, corrected = (best.n_groups, None) if found is None else (found.n_groups, found.corrected)
+    log.append(Move("enrich", best.n_groups, n_groups, best.corrected, corrected, helped))
+    return found if found is not None and helped else best
 
 
 def _with_faint_parts(model: Model, best: Grouping, n_inducing: int, rng: np.random.Generator) -> Free:

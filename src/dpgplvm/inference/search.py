@@ -41,21 +41,14 @@ class Found(NamedTuple):
     one_group: Grouping  # what it had before there were groups
 
 
-def search(
-    problem: Problem,
-    options: Options,
-    rng: np.random.Generator,
-    single: Climb | None = None,
-    richer: bool | None = None,
-) -> Found:
+def search(problem: Problem, options: Options, rng: np.random.Generator, single: Climb | None = None) -> Found:
     """One start of the staged search: from a fit of one group, or else from scattered latents. Ctrl-C ends it with the
-    best grouping so far. Groups of a linear kernel get a richer one in the end: always, never, or (None) where the
-    corrected bound rises by it."""
+    best grouping so far."""
     moves: list[Move] = []
     best: Grouping | None = None
     before: Grouping | None = None
     try:
-        for reached in _stages(problem, options, rng, single, richer, moves):
+        for reached in _stages(problem, options, rng, single, moves):
             best, before = reached, before or reached
     except (Interrupted, KeyboardInterrupt) as stopped:
         left = [] if best is None else [best]
@@ -71,12 +64,7 @@ def search(
 
 
 def _stages(
-    problem: Problem,
-    options: Options,
-    rng: np.random.Generator,
-    single: Climb | None,
-    richer: bool | None,
-    moves: list[Move],
+    problem: Problem, options: Options, rng: np.random.Generator, single: Climb | None, moves: list[Move]
 ) -> Iterator[Grouping]:
     """The stages of a search; yields the best grouping so far whenever there is a better one, and at the end."""
     if single is None:
@@ -99,9 +87,9 @@ def _stages(
             best = better
             yield best
     moves_spent = len(moves) >= MOST_MOVES
-    if options.enrich and problem.is_linear and richer is not False:
+    if options.enrich and problem.is_linear:
         problem.reporter.enter("richer kernel")
-        best = enrich(problem, best, options.n_inducing, rng, moves, always=bool(richer))
+        best = enrich(problem, best, options.n_inducing, rng, moves)
         yield best
         problem = problem._replace(model=best.model)
     problem.reporter.enter("last climb", options.max_iter)

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from dpgplvm.inference.climb import Climb
 from dpgplvm.inference.grouping import Problem
-from dpgplvm.inference.kernel_choice import choose_kernel
+from dpgplvm.inference.kernel_choice import best_by_held_out_rows, close_kernels
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
@@ -42,14 +42,26 @@ class Searched(NamedTuple):
 def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator) -> Searched:
     """Search from as many places as asked for; the first is the plain one, the others scatter the latents.
 
-    Every start has its own random numbers, so the answer is the same for any number of workers. Ctrl-C keeps the best
-    of what has been reached.
+    Every start has its own random numbers, so the answer is the same for any number of workers. Where one group does
+    not settle which kernel is best, the plain start is searched with each, and the others with the better one. Ctrl-C
+    keeps the best of what has been reached.
     """
-    problem, single, richer = choose_kernel(model, Y, options, rng.spawn(1)[0])
+    contenders = close_kernels(model, Y, options, rng.spawn(1)[0])
     plain, *scattered = rng.spawn(options.n_starts)
     names = [f"start {i + 1} of {options.n_starts}" if scattered else "" for i in range(options.n_starts)]
-    others = [_Job(name, problem, seed, None, richer) for name, seed in zip(names[1:], scattered, strict=True)]
-    found, interrupted = _run([_Job(names[0], problem, plain, single, richer), *others], options)
+    seeds = [plain, *plain.spawn(len(contenders) - 1)]
+    jobs = [_Job(names[0], problem, seed, single) for (problem, single), seed in zip(contenders, seeds, strict=True)]
+    others = list(zip(names[1:], scattered, strict=True))
+    if len(contenders) == 1:
+        found, interrupted = _run([*jobs, *(_Job(name, jobs[0].problem, seed) for name, seed in others)], options)
+    else:
+        found, interrupted = _run(jobs, options)
+        found = [found[best_by_held_out_rows([one.best for one in found], jobs[0].problem, plain)]]
+        if others and not interrupted:
+            # The kernel with which its groups were found, not a richer one that it may have in the end.
+            problem = jobs[0].problem._replace(model=found[0].one_group.model)
+            from_others, interrupted = _run([_Job(name, problem, seed) for name, seed in others], options)
+            found += from_others
     # Starts that were cut off say little about how far starts agree.
     compared = [one for one in found if one.best.climb.outcome is not Outcome.INTERRUPTED] or found
     together = np.mean([one.best.climb.state.phi @ one.best.climb.state.phi.T for one in compared], axis=0)
@@ -65,12 +77,11 @@ class _Job(NamedTuple):
     name: str
     problem: Problem
     rng: np.random.Generator
-    single: Climb | None  # None: from scattered latents
-    richer: bool | None
+    single: Climb | None = None  # None: from scattered latents
 
     def run(self, options: Options) -> Found | NumericalError:
         try:
-            return search(self.problem, options, self.rng, self.single, self.richer)
+            return search(self.problem, options, self.rng, self.single)
         except NumericalError as error:
             return error
 

@@ -1,0 +1,58 @@
+"""Which kernel a search has: by the bound where that is plain, otherwise by rows that were held out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpgplvm.inference import kernel_choice
+from dpgplvm.inference.grouping import Problem
+from dpgplvm.inference.kernel_choice import best_by_held_out_rows, close_kernels
+from dpgplvm.inference.options import Options
+from dpgplvm.inference.outcome import Outcome
+from dpgplvm.inference.search import one_group, with_own_noise
+from dpgplvm.model.bound import Model
+from dpgplvm.model.kernels import RBF, Linear
+
+OPTIONS = Options(n_latents=2, n_inducing=15, n_groups=2, noise="column", kernels=(RBF(), Linear()))
+
+
+def table(bend, n_rows=60):
+    """Two latents, twelve columns: straight, and bent by this much."""
+    rng = np.random.default_rng(0)
+    X, slopes, bends = rng.normal(size=(n_rows, 2)), rng.normal(size=(2, 12)), rng.normal(size=(2, 12))
+    Y = X @ slopes + bend * np.cos(1.5 * X) @ bends + 0.1 * rng.normal(size=(n_rows, 12))
+    return (Y - Y.mean(axis=0)) / Y.std(axis=0)
+
+
+def fitted(Y, kernel):
+    problem = Problem(Model(kernel), Y)
+    return with_own_noise(problem, one_group(problem, OPTIONS, np.random.default_rng(0)), OPTIONS)
+
+
+@pytest.mark.parametrize(("share", "kernels"), [(0.0, [RBF]), (np.inf, [RBF, Linear])])
+def test_a_kernel_is_searched_unless_it_is_far_behind(float64, monkeypatch, share, kernels):
+    monkeypatch.setattr(kernel_choice, "_CLEARLY_AHEAD", share)
+    close = close_kernels(Model(RBF()), table(2.0), OPTIONS, np.random.default_rng(0))
+    assert [type(problem.model.kernel) for problem, _ in close] == kernels
+
+
+@pytest.mark.parametrize(("bend", "kernel"), [(0.0, Linear), (2.0, RBF)])
+def test_rows_that_were_held_out_know_what_a_table_was_made_with(float64, bend, kernel):
+    Y = table(bend)
+    # Bounds that say the opposite are not asked.
+    found = [fitted(Y, own)._replace(corrected=-1.0 if isinstance(own, kernel) else 1.0) for own in OPTIONS.kernels]
+    best = best_by_held_out_rows(found, Problem(Model(RBF()), Y), np.random.default_rng(0))
+    assert isinstance(found[best].model.kernel, kernel)
+
+
+@pytest.mark.parametrize("why", ["too few rows", "a column that is constant without them", "interrupted"])
+def test_the_bound_decides_where_rows_cannot(float64, why):
+    Y = table(0.0, n_rows=20 if why == "too few rows" else 60)
+    if why == "a column that is constant without them":
+        Y[:, 3] = np.arange(60) == np.random.default_rng(0).permutation(60)[-1]
+    bounds = {RBF: 1.0, Linear: 0.0}
+    found = [fitted(Y, own)._replace(corrected=bounds[type(own)]) for own in OPTIONS.kernels]
+    if why == "interrupted":
+        found[1] = found[1].ended(Outcome.INTERRUPTED)
+    assert best_by_held_out_rows(found, Problem(Model(RBF()), Y), np.random.default_rng(0)) == 0
