@@ -15,6 +15,8 @@ from dpgplvm import DPGPLVM, MRD, BayesianGPLVM
 from dpgplvm.datasets import make_views
 from dpgplvm.numerics import computing
 
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
+
 NAMES = ["hip", "knee", "ankle", "heel", "toe", "wrist", "elbow", "thumb", "palm", "neck"]
 SMALL = {"n_latents": 2, "n_inducing": 12, "random_state": 0}
 
