@@ -27,6 +27,10 @@ def _check_shapes() -> None:
 
 _check_shapes()
 
+# What one process has compiled, the others need not compile again: workers, commands, and the next run.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
 os.environ.setdefault("MPLBACKEND", "Agg")  # pictures are drawn, not shown
 
 hypothesis.settings.register_profile("repeatable", max_examples=15, deadline=None, derandomize=True)
