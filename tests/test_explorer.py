@@ -96,7 +96,9 @@ def opened(visits, path, **options):
 
 def settle(page):
     """Until what was changed has been drawn, and lines out of sight as well."""
-    page.wait_for_timeout(350)
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 300))))"
+    )
 
 
 def until(page, expression):
@@ -211,7 +213,7 @@ def test_sliders_move_latents_of_which_the_map_shows_two(visits, frames):
     model, path = frames
     assert model.n_latents_ == 3
     page = opened(visits, path)
-    slider = page.get_by_role("slider", name="latent 2")
+    slider = page.get_by_role("slider", name="latent 2", exact=True)
     before = latents(page)
     slider.focus()
     page.keyboard.press("Shift+ArrowRight")
@@ -423,8 +425,59 @@ def test_a_body_in_space_can_be_turned(visits, walk, tmp_path):
     page.screenshot(path=screenshot("space"))
 
 
-def test_of_a_long_table_some_rows_are_shown(visits, walk, tmp_path, monkeypatch):
-    monkeypatch.setattr("dpgplvm.explorer.export._MOST_VALUES", 40)
+def middle_of(canvas, colour):
+    """Where on average pixels of exactly this colour are, from left to right."""
+    found = canvas.evaluate(
+        "(canvas, wanted) => { const { width, height } = canvas;"
+        "const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true });"
+        "copy.drawImage(canvas, 0, 0); const { data } = copy.getImageData(0, 0, width, height);"
+        "const found = []; for (let i = 0; i < data.length; i += 4)"
+        "if (wanted.every((one, c) => data[i + c] === one)) found.push((i / 4) % width); return found }",
+        colour,
+    )
+    return np.mean(found)
+
+
+def test_one_joint_is_drawn_with_x_on_its_left_as_in_the_plots(visits, walk, tmp_path):
+    model, _ = walk
+    d, e = 2, 3  # of one group, and of the other
+    assert model.groups_[[d, e]].tolist() == [0, 1]
+    model.explore(tmp_path / "page.html", skeleton=Skeleton({"b": (d, e)}))
+    page = opened(visits, tmp_path / "page.html", color_scheme="light")
+    canvas = page.locator("#figure canvas")
+    blue, orange = (0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)
+    assert middle_of(canvas, blue) < middle_of(canvas, orange) - 2
+    page.get_by_label("keep in the middle").check()
+    settle(page)
+    assert middle_of(canvas, blue) < middle_of(canvas, orange) - 2
+
+
+def test_a_latent_that_moves_nothing_lights_up_nothing(visits, tmp_path):
+    model = dpgplvm.load(sample("MRD"))
+    model.explained_by_latent_ = model.explained_by_latent_ * [1.0, 0.0]
+    model.explore(tmp_path / "page.html")
+    page = opened(visits, tmp_path / "page.html", viewport={"width": 1280, "height": 560})
+    page.get_by_role("button", name="latent 1").click()
+    settle(page)
+    assert set(page.locator("li").evaluate_all("lines => lines.map((one) => one.style.opacity)")) == {"0.22"}
+    until(page, "/\\d/.test(document.getElementById('sure').textContent)")
+    assert "NaN" not in page.locator(".legend").inner_text()
+
+
+def test_rows_that_do_not_follow_each_other_are_stood_at_while_they_are_played(visits, frames):
+    model, path = frames
+    page = opened(visits, path)
+    page.get_by_role("button", name="Play").click()
+    until(page, "document.getElementById('row').value >= 2")
+    page.get_by_role("button", name="Pause").click()
+    assert np.abs(model.latents_ - latents(page)).max(axis=1).min() < 1e-12
+    settle(page)
+    assert all(page.locator(".observed").all_inner_texts())
+
+
+@pytest.mark.parametrize(("limit", "most"), [("_MOST_VALUES", 40), ("_MOST_ROWS", 7)])
+def test_of_a_long_table_some_rows_are_shown(visits, walk, tmp_path, monkeypatch, limit, most):
+    monkeypatch.setattr(f"dpgplvm.explorer.export.{limit}", most)
     model, _ = walk
     model.explore(tmp_path / "page.html")
     page = opened(visits, tmp_path / "page.html")
@@ -443,7 +496,7 @@ def test_the_same_model_gives_the_same_page(walk, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"sequence": [1, 2]}, ValueError, "sequence has shape (2,): give one label for each of the 12 rows"),
+        ({"sequence": [1, 2]}, ValueError, "sequence has shape (2,): give one value for each of the 12 rows, or True"),
         ({"skeleton": {"a": NAMES[:2]}}, TypeError, "skeleton is a dict: give a dpgplvm.Skeleton"),
         ({"skeleton": Skeleton({"a": ("toe x", "toe y")})}, ValueError, "skeleton has 2 columns"),
         ({"title": 3}, TypeError, "title is a int: give a str"),

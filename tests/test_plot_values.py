@@ -1,7 +1,10 @@
 """What pictures show is what the model says, and what cannot be drawn is refused in a sentence."""
 
+import copy
+
 import numpy as np
 import pytest
+from legible import assert_legible
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from plotted import five_columns, skeleton_of, thirty_columns
@@ -187,6 +190,19 @@ def test_poses_are_predictions_on_a_grid(model, ax):
     chain = np.array([segment[0] for segment in bones[0].get_segments()])
     for drawn, true in zip(chain.T, pose[:-1].T, strict=True):
         assert np.corrcoef(drawn, true)[0, 1] == pytest.approx(1.0)
+
+
+def test_poses_where_a_latent_does_not_vary(simple, ax):
+    still = copy.copy(simple)
+    still.latents_ = np.zeros_like(simple.latents_)
+    plots.poses(still, skeleton_of(still), steps=3, ax=ax)
+    assert_legible(ax.figure)
+
+
+@pytest.mark.parametrize("picture", [plots.skeleton, plots.poses])
+def test_what_is_no_skeleton_is_refused(model, ax, picture):
+    with pytest.raises(TypeError, match=r"skeleton is a dict: give a dpgplvm\.Skeleton"):
+        picture(model, {"knee": (0, 1)}, ax=ax)
 
 
 @pytest.mark.parametrize(

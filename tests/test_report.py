@@ -321,6 +321,7 @@ def test_a_body_and_sequences(searched):
     ):
         assert caption in captions
     assert "body" not in Page(html(searched)).text
+    assert "Lines join rows" not in Page(html(searched, sequence=False)).text
     with pytest.raises(ValueError, match=r"sequence has shape \(3,\)"):
         html(searched, sequence=[0, 0, 1])
 
@@ -349,6 +350,16 @@ def test_what_is_said_to_those_who_slip(searched, tmp_path):
         searched.report(tmp_path / "nowhere" / "page.html")
     with pytest.raises(TypeError, match="path is a int: give a str"):
         searched.report(3)
+    with pytest.raises(TypeError, match=r"skeleton is a dict: give a dpgplvm\.Skeleton"):
+        searched.report(tmp_path / "page.html", skeleton={"leg": NAMES[:2]})
+    with pytest.raises(TypeError, match="title is a int: give a str"):
+        searched.report(tmp_path / "page.html", title=3)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_title_that_is_no_text_of_any_encoding_is_written(searched, tmp_path):
+    searched.report(tmp_path / "page.html", title="caf\udce9")  # as from a command line in another encoding
+    assert ("h1", "caf?") in Page((tmp_path / "page.html").read_text(encoding="utf-8")).texts
 
 
 @pytest.mark.parametrize("package", ["jinja2", "matplotlib"])

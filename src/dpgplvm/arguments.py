@@ -50,6 +50,15 @@ def read_probabilities(quantiles: Any) -> np.ndarray:
     return probabilities
 
 
+def one_for_every_row(values: Any, name: str, n_rows: int) -> np.ndarray:
+    """[N] Numbers as they are, and anything else as text."""
+    found = np.asarray(values)
+    if found.shape != (n_rows,):
+        also = ", or True where all rows follow one another" if name == "sequence" else ""
+        raise ValueError(f"{name} has shape {found.shape}: give one value for each of the {n_rows} rows{also}")
+    return found if found.dtype.kind in "fiu" else found.astype(str)
+
+
 def check_count(count: Any, name: str) -> None:
     """Refuse what is no number of draws."""
     if not isinstance(count, Integral) or count < 1:

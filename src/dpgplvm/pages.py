@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from dpgplvm.skeleton import Skeleton
+from dpgplvm.skeleton import Skeleton, check_skeleton
 
 
 class Pages:
@@ -58,6 +58,7 @@ class Pages:
         True
         """
         check_is_fitted(self)
+        _check(skeleton, title)
         from dpgplvm import report
 
         report.write(self, path, skeleton, sequence, title)
@@ -108,6 +109,14 @@ class Pages:
         True
         """
         check_is_fitted(self)
+        _check(skeleton, title)
         from dpgplvm.explorer import explore
 
         explore(self, path, skeleton, sequence, title)
+
+
+def _check(skeleton: Any, title: Any) -> None:
+    if skeleton is not None:
+        check_skeleton(skeleton)
+    if title is not None and not isinstance(title, str):
+        raise TypeError(f"title is a {type(title).__name__}: give a str, or None for one that fits")

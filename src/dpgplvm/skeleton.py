@@ -147,6 +147,14 @@ class Skeleton:
             )
 
 
+def check_skeleton(given: Any) -> None:
+    """Refuse what is no skeleton."""
+    if not isinstance(given, Skeleton):
+        raise TypeError(
+            f"skeleton is a {type(given).__name__}: give a dpgplvm.Skeleton, such as Skeleton.from_names makes"
+        )
+
+
 def _columns(joint: str, own: Any) -> tuple[Column, ...]:
     given = [own] if isinstance(own, str | Integral) else list(own)
     for column in given:

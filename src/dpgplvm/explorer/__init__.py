@@ -16,7 +16,5 @@ def explore(
 ) -> None:
     """Write the page of a fitted model."""
     atomic.text_of(path)  # refused before anything is computed
-    if title is not None and not isinstance(title, str):
-        raise TypeError(f"title is a {type(title).__name__}: give a str, or None for one that fits")
     text = page(exported(model, skeleton, sequence), f"{type(model).__name__} explorer" if title is None else title)
-    atomic.write(path, lambda file: file.write(text.encode()))
+    atomic.write(path, lambda file: file.write(text.encode(errors="replace")))

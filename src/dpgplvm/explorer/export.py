@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dpgplvm.arguments import one_for_every_row
 from dpgplvm.inference.predictor import Predictor
 from dpgplvm.model.kernels import NAMED_KERNELS
 from dpgplvm.numerics import computing
@@ -16,8 +17,8 @@ from dpgplvm.sentences import listed
 from dpgplvm.skeleton import Skeleton
 from dpgplvm.summary import noise_of_columns
 
-# Of a longer table every second row is shown, or every third, and so on: the page has to open in a browser.
-_MOST_VALUES = 4_000_000
+# Of a longer table every second row is shown, or every third, and so on: the page has to open, and to move at once.
+_MOST_ROWS, _MOST_VALUES = 20_000, 4_000_000
 _SPREAD = (0.0, 0.1, 0.9, 1.0)  # quantiles of a column's training values
 
 
@@ -85,8 +86,9 @@ def _functions(predictor: Predictor, t: int) -> dict[str, Any]:
 
 def _rows(model: Any, sequence: Any) -> dict[str, Any]:
     """Rows in which something was observed."""
-    labels = _labels(sequence, len(model.latents_))
-    step = -(-model._learned.size // _MOST_VALUES)
+    several = not (sequence is None or isinstance(sequence, bool))
+    labels = one_for_every_row(sequence, "sequence", len(model.latents_)) if several else None
+    step = max(-(-len(model._learned) // _MOST_ROWS), -(-model._learned.size // _MOST_VALUES))
     seen = np.flatnonzero(model._seen)[::step]
     index = model._layout.index
     kinds, which = (None, None) if labels is None else np.unique(labels[seen], return_inverse=True)
@@ -97,28 +99,11 @@ def _rows(model: Any, sequence: Any) -> dict[str, Any]:
         "values": _single(model._learned[::step]),
         "sequences": [] if kinds is None else [str(kind) for kind in kinds],
         "sequence": None if which is None else which.ravel().astype(np.int32),
-        "joined": sequence is not None and sequence is not False,
+        "joined": several or sequence is True,
     }
 
 
-def _labels(sequence: Any, n_rows: int) -> np.ndarray | None:
-    """One label for every row where there are several sequences."""
-    if sequence is None or isinstance(sequence, bool):
-        return None
-    labels = np.asarray(sequence)
-    if labels.shape != (n_rows,):
-        raise ValueError(
-            f"sequence has shape {labels.shape}: give one label for each of the {n_rows} rows, or True where all rows "
-            "follow each other"
-        )
-    return labels if labels.dtype.kind in "fiu" else labels.astype(str)
-
-
-def _skeleton(skeleton: Any, names: list[str]) -> dict[str, Any]:
-    if not isinstance(skeleton, Skeleton):
-        raise TypeError(
-            f"skeleton is a {type(skeleton).__name__}: give a dpgplvm.Skeleton, such as Skeleton.from_names makes"
-        )
+def _skeleton(skeleton: Skeleton, names: list[str]) -> dict[str, Any]:
     position = {joint: j for j, joint in enumerate(skeleton.joints)}
     return {
         "joints": list(map(str, skeleton.joints)),

@@ -26,7 +26,7 @@ from dpgplvm.plots.style import (
     room,
     which_latents,
 )
-from dpgplvm.skeleton import Skeleton
+from dpgplvm.skeleton import Skeleton, check_skeleton
 
 _SMALLEST_JOINT, _LARGEST_JOINT = 3.5, 9.0  # points across
 _DASH = 8.0  # points
@@ -78,6 +78,7 @@ def skeleton(
     ['head', 'trunk', 'arms', 'legs']
     """
     check_is_fitted(model)
+    check_skeleton(skeleton)
     positions = _upright(skeleton, _table(model), model._names)
     n_axes, now = positions.shape[-1], _row(len(positions), row)
     in_space = n_axes == 3 and hasattr(ax, "get_zlim")
@@ -145,6 +146,7 @@ def poses(
     Axes
     """
     check_is_fitted(model)
+    check_skeleton(skeleton)
     shown = which_latents(model, range(min(2, model.n_latents_)) if latents is None else latents, (1, 2))
     if not isinstance(steps, Integral) or steps < 1:
         raise ValueError(f"steps={steps!r}: give a whole number from 1 on")
@@ -161,7 +163,7 @@ def poses(
     bodies = _centred(_upright(skeleton, mean, model._names))
     bodies = _from_the_side(bodies) if bodies.shape[-1] == 3 else bodies
     cell = np.ones(2)
-    cell[: len(shown)] = (high - low) / max(steps - 1, 1)
+    cell[: len(shown)] = np.maximum(high - low, 1e-6) / max(steps - 1, 1)
     # One scale for both directions on paper: the axes are `cell` wide and high for equal lengths.
     size = 0.8 / max(np.ptp(bodies, axis=(0, 1)).max(), 1e-9)
     middles = np.column_stack([places, np.zeros((len(places), 2 - len(shown)))])

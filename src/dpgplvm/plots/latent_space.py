@@ -10,6 +10,7 @@ from matplotlib.collections import EllipseCollection, LineCollection
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from sklearn.utils.validation import check_is_fitted
 
+from dpgplvm.arguments import one_for_every_row
 from dpgplvm.plots.style import (
     FAINT,
     INK,
@@ -167,10 +168,7 @@ def _one_a_row(name: str, given: Any, model: Any) -> np.ndarray | None:
         return None
     if given is True:
         return np.zeros(n_rows, dtype=int)
-    values = np.asarray(given)
-    if values.shape != (n_rows,):
-        raise ValueError(f"{name} has shape {values.shape}: give one value for each of the {n_rows} rows")
-    return values if values.dtype.kind in "fiu" else values.astype(str)
+    return one_for_every_row(given, name, n_rows)
 
 
 def _paths(labels: np.ndarray | None, seen: np.ndarray) -> list[np.ndarray]:

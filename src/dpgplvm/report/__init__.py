@@ -16,6 +16,7 @@ except ModuleNotFoundError as _error:
 from dpgplvm import atomic
 from dpgplvm.report import tables, words
 from dpgplvm.report.pictures import draw, group_colours
+from dpgplvm.sentences import counted
 from dpgplvm.summary import relation
 from dpgplvm.version import __version__
 
@@ -30,22 +31,22 @@ _MOST_NAMES, _MOST_ROWS, _MOST_ROWS_ON_PAPER = 12, 40, 200
 
 
 def write(
-    model: Any, path: str | os.PathLike[str], skeleton: Any = None, sequence: Any = None, title: Any = None
+    model: Any, path: str | os.PathLike[str], skeleton: Any = None, sequence: Any = None, title: str | None = None
 ) -> None:
     """Write the report of a fitted model; whatever happens, a file that was there before stays until it is whole."""
     path = atomic.text_of(path)
     page = html(model, skeleton, sequence, title)
-    atomic.write(path, lambda file: file.write(page.encode()))
+    atomic.write(path, lambda file: file.write(page.encode(errors="replace")))
 
 
-def html(model: Any, skeleton: Any = None, sequence: Any = None, title: Any = None) -> str:
+def html(model: Any, skeleton: Any = None, sequence: Any = None, title: str | None = None) -> str:
     """The page. Names and titles come from users: the template escapes all that it is given."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
     )
-    n_rows, n_columns = len(model.latents_), len(model.groups_)
+    table = f"{counted(len(model.latents_), 'row')} and {counted(len(model.groups_), 'column')}"
     return environment.get_template("page.html.jinja").render(
-        title=f"What was found in {n_rows} rows and {n_columns} columns" if title is None else str(title),
+        title=f"What was found in {table}" if title is None else title,
         kind=_KINDS.get(type(model).__name__, type(model).__name__),
         version=__version__,
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),

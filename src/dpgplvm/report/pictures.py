@@ -112,9 +112,14 @@ def _draw_groups(model: Any, album: _Album) -> None:
 
 
 def _draw_latents(model: Any, album: _Album, skeleton: Skeleton | None, sequence: Any) -> None:
-    path = " Lines join rows that follow each other; a ring marks where they begin." if sequence is not None else ""
+    path = (
+        " Lines join rows that follow each other; a ring marks where they begin."
+        if sequence is not None and sequence is not False
+        else ""
+    )
     for pair in _pairs(model):
         title = f"latent{'s' * (len(pair) > 1)} {enumerated(pair)}"
+        others = ", the other latents being where rows are on average" if model.n_latents_ > len(pair) else ""
         album.add(
             "latents",
             f"The rows as dots among {title}.",
@@ -127,8 +132,8 @@ def _draw_latents(model: Any, album: _Album, skeleton: Skeleton | None, sequence
             album.add(
                 "latents",
                 f"Bodies as the model predicts them over {title}.",
-                f"Poses that the model predicts over {title}, the other latents being where rows are on average. The "
-                "paler a pose, the less the model knows about it.",
+                f"Poses that the model predicts over {title}{others}. The paler a pose, the less the model knows about "
+                "it.",
                 (_WIDE, 7.0 if len(pair) > 1 else 2.8),
                 lambda ax, pair=pair: plots.poses(model, skeleton, latents=pair, ax=ax),
             )

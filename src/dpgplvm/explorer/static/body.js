@@ -67,6 +67,8 @@ class Body {
         this.sizes[a] = Math.max(this.sizes[a], high - low);
       }
     }
+    // A single joint has no size of its own.
+    if (!this.sizes.some((size) => size > 0)) this.sizes = this.highs.map((high, a) => high - this.lows[a]);
     this.wanders = this.sizes.some((size, a) => this.highs[a] - this.lows[a] > 2 * size);
   }
 
@@ -173,7 +175,7 @@ class Body {
     context.globalAlpha = 1;
   }
 
-  // A joint has the colours of its axes' groups.
+  // A joint has the colours of its axes' groups: x first from twelve o'clock on anticlockwise, as in the plots.
   #paintJoint(j, surface) {
     const { context } = this;
     const [x, y] = this.#pixels(this.places, j);
@@ -184,8 +186,8 @@ class Body {
       context.fillStyle = colour;
       context.beginPath();
       context.moveTo(x, y);
-      const [from, to] = [part, part + 1].map((one) => (2 * Math.PI * one) / colours.length - Math.PI / 2);
-      context.arc(x, y, 5, from, to);
+      const [from, to] = [part, part + 1].map((one) => -Math.PI / 2 - (2 * Math.PI * one) / colours.length);
+      context.arc(x, y, 5, from, to, true);
       context.fill();
     });
     context.globalAlpha = 1;
@@ -203,8 +205,8 @@ class Body {
   #columnsOf(j) { return this.state.skeleton.columns.subarray(j * this.nAxes, (j + 1) * this.nAxes); }
 
   #coloursOf(j) {
-    const groups = [...this.#columnsOf(j)].map((d) => this.state.columns.group[d]);
-    return [...new Set(groups)].map(groupColour);
+    const colours = Array.from(this.#columnsOf(j), (d) => groupColour(this.state.columns.group[d]));
+    return new Set(colours).size > 1 ? colours : colours.slice(0, 1);
   }
 
   #lightOf(j) { return Math.max(...[...this.#columnsOf(j)].map((d) => this.state.light[d])); }

@@ -106,7 +106,7 @@ class ColumnList {
   #bringIntoView() {
     const { lit, light } = this.state;
     if (!lit || this.scroll.scrollHeight <= this.scroll.clientHeight) return;
-    const line = this.lines[light.indexOf(1)].element;
+    const line = this.lines[Math.max(light.indexOf(1), 0)].element;
     const target = "group" in lit ? line.parentElement.previousElementSibling : line;
     const [top, wanted] = [this.scroll, target].map((one) => one.getBoundingClientRect().top);
     this.scroll.scrollTop += wanted - top - 36;

@@ -7,6 +7,7 @@ class Sliders {
       const label = made("label");
       const name = made("span", `latent ${q}`);
       const slider = Object.assign(made("input"), { type: "range", min: low, max: high, step: "any" });
+      slider.setAttribute("aria-label", name.textContent);
       const value = made("output");
       label.append(name, slider, value);
       document.getElementById("sliders").append(label);

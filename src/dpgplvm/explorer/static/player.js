@@ -64,11 +64,12 @@ class Player {
 
   #place() {
     const i = Math.floor(this.at);
-    const [row, next] = [this.rows[i], this.rows[Math.min(i + 1, this.rows.length - 1)]];
+    const [row, next] = [this.rows[i], this.rows[i + 1]];
     const { sequence, joined } = this.state.rows;
     // Where one sequence ends and another begins there is no way between.
-    const follows = joined && (!sequence || sequence[row] === sequence[next]);
-    this.state.moveBetween(row, next, follows ? this.at - i : 0);
+    const follows = joined && next !== undefined && (!sequence || sequence[row] === sequence[next]);
+    if (follows) this.state.moveBetween(row, next, this.at - i);
+    else this.state.moveToRow(row);
   }
 
   #choose(which) {

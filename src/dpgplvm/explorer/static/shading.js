@@ -30,6 +30,7 @@ class Shading {
       this.latents.set(state.latents);
       this.axes = [...state.axes];
       this.light = state.light.slice();
+      if (!this.light.some((one) => one > 0)) this.light.fill(1);
     }
     this.grid = { level, size: GRIDS[level], values: new Float64Array(GRIDS[level] ** 2), least: Infinity, most: 0, done: 0 };
     whenIdle(() => this.#compute());

@@ -80,7 +80,8 @@ class State {
     const [shares, at] = what && "group" in what ? [inGroup, what.group] : [byLatent, what && what.latent];
     const width = shares.shape[1];
     for (let d = 0; d < this.nColumns; d++) this.light[d] = what ? shares[d * width + at] : 1;
-    const most = Math.max(...this.light, 1e-9);
+    // A latent that moves nothing lights up nothing.
+    const most = this.light.reduce((one, other) => Math.max(one, other), 0) || 1;
     for (let d = 0; d < this.nColumns; d++) this.light[d] /= most;
     this.change("light");
   }
