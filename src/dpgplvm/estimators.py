@@ -177,9 +177,8 @@ class DPGPLVM(LatentModel):
         What was clustered: how strongly each column listens, as directions of unit length, in the axes in which columns
         listen to as few latents as possible. These are not the axes of `latents_`.
     explained_ : [D]
-        Share of a column's variance that is predicted: the variance of its function while the latents vary
-        independently, each as it does over the rows, divided by the variance of the column, or by its own and the
-        noise's where that is more. Never above 1.
+        Share of a column's variance that is predicted: the variance over the rows of what is predicted for them,
+        divided by the variance of the column, or by its own and the noise's where that is more. Never above 1.
     explained_by_latent_ : [D, Q]
         The same divided among the latents, in proportion to `relevance_` where that adds up to more than 1: what
         latents do together counts for each of them by its part. A row adds up to `explained_` at most.

@@ -69,8 +69,9 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     free = state.free
     marginals = marginals_of(model, free.latents)
     phi = np.asarray(state.phi)
-    total, linear, predicted = map(np.asarray, _relevance(model, state, weights_of(model, state, Y)))
-    explained = _explained(state, predicted, Y)
+    total, linear = map(np.asarray, _relevance(model, state, weights_of(model, state, Y)))
+    slopes = Problem(model, Y).slopes(state)
+    explained = _explained(state, slopes.predicted, Y)
     # What latents do together counts for each of them: divided up, so that their shares add up to the whole.
     by_latent = explained[:, None] * total / np.maximum(total.sum(axis=1, keepdims=True), 1.0)
     used = _latents_by_relevance(total * explained[:, None])
@@ -80,8 +81,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     # With one group, latents that only a few columns listen to do not pay for themselves, and are silenced: profiles
     # show what there was before.
     before = ended.one_group if len(seen) == 1 else None
-    whose, where = (before.model, before.climb.state) if before else (model, state)
-    clustered = profiles(Problem(whose, Y).slopes(where).moments)
+    clustered = profiles((Problem(before.model, Y).slopes(before.climb.state) if before else slopes).moments)
     return Results(
         latents=np.asarray(marginals.mean)[:, used],
         latent_variance=np.asarray(marginals.variance)[:, used],
@@ -126,8 +126,8 @@ def _relevance(model: Model, state: State, weights: Array) -> Relevance:
 
 
 def _explained(state: State, predicted: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """[D] the predicted variance as a share of the column's variance, or of itself and the noise where that is more: it
-    leaves room for the noise, and never exceeds one."""
+    """[D] the variance over the rows of what is predicted for them, as a share of the column's variance, or of itself
+    and the noise where that is more: it leaves room for the noise, and never exceeds one."""
     noise = np.exp(-np.asarray(state.free.log_noise_precision))
     noise = noise if state.free.of_columns else np.asarray(state.phi) @ noise
     return predicted / np.maximum(np.nanvar(Y, axis=0), predicted + noise)

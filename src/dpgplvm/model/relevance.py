@@ -30,7 +30,6 @@ class Relevance(NamedTuple):
 
     total: Float[Array, "D Q"]
     linear: Float[Array, "D Q"]
-    predicted: Float[Array, " D"]  # the predicted variance itself, in the model's units
 
 
 def relevance(model: Model, state: State, weights: Float[Array, "T M D"], n_draws: int = 2**14) -> Relevance:
@@ -54,7 +53,7 @@ def relevance(model: Model, state: State, weights: Float[Array, "T M D"], n_draw
     total, linear = (shares.T for shares in lax.map(of_latent, jnp.arange(n_latents)))
     # Sampling error can put a linear effect above the total one, or that above the whole.
     total = jnp.minimum(total, 1.0)
-    return Relevance(total, jnp.minimum(linear, total), predicted)
+    return Relevance(total, jnp.minimum(linear, total))
 
 
 def spread_of_latents(marginals: Marginals) -> tuple[Float[Array, " Q"], Float[Array, " Q"]]:
