@@ -7,7 +7,7 @@ import pytest
 
 from dpgplvm import DPGPLVM, Outcome
 from dpgplvm.datasets import make_views
-from dpgplvm.inference import starts
+from dpgplvm.inference import kernel_choice, starts
 from dpgplvm.inference.objective import Objective
 from dpgplvm.numerics import NumericalError
 
@@ -86,14 +86,14 @@ def test_when_every_start_fails_so_does_the_fit(monkeypatch, table):
 
 
 def test_a_kernel_that_fails_is_not_chosen(monkeypatch, table):
-    stage = starts.one_group
+    stage = kernel_choice.one_group
 
     def rbf_fails(problem, *arguments, **options):
         if "signal_variance" in problem.model.kernel.parameters:
             raise NumericalError("not positive definite")
         return stage(problem, *arguments, **options)
 
-    monkeypatch.setattr(starts, "one_group", rbf_fails)
+    monkeypatch.setattr(kernel_choice, "one_group", rbf_fails)
     assert search(kernel="auto").fit(table).kernel_ in ("linear", "rbf+linear")
 
 
