@@ -30,10 +30,12 @@ def fitted(Y, kernel):
     return with_own_noise(problem, one_group(problem, OPTIONS, np.random.default_rng(0)), OPTIONS)
 
 
-@pytest.mark.parametrize(("share", "kernels"), [(0.0, [RBF]), (np.inf, [RBF, Linear])])
-def test_a_kernel_is_searched_unless_it_is_far_behind(float64, monkeypatch, share, kernels):
+@pytest.mark.parametrize(
+    ("bend", "share", "kernels"), [(2.0, np.inf, [RBF]), (0.0, np.inf, [Linear, RBF]), (0.0, 0.0, [Linear])]
+)
+def test_a_flexible_kernel_is_searched_unless_it_is_far_behind(float64, monkeypatch, bend, share, kernels):
     monkeypatch.setattr(kernel_choice, "_CLEARLY_AHEAD", share)
-    close = close_kernels(Model(RBF()), table(2.0), OPTIONS, np.random.default_rng(0))
+    close = close_kernels(Model(RBF()), table(bend), OPTIONS, np.random.default_rng(0))
     assert [type(problem.model.kernel) for problem, _ in close] == kernels
 
 

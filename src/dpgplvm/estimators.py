@@ -14,7 +14,7 @@ from dpgplvm.model.kernels import NAMED_KERNELS, Kernel
 from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Concentration
 
-_KERNELS_TO_CHOOSE_FROM = ("rbf", "linear")
+_KERNELS_TO_CHOOSE_FROM = ("rbf", "linear")  # the more flexible one first
 
 
 class BayesianGPLVM(LatentModel):
@@ -127,8 +127,8 @@ class DPGPLVM(LatentModel):
         Processes for the starts, as in scikit-learn: None for one, -1 for all cores. Predictions use as many threads,
         with None one for each core. No answer depends on it.
     kernel : {"auto", "rbf", "linear", "rbf+linear"} or Kernel
-        "auto" takes "rbf" or "linear", whichever gives a fit of one group the higher corrected bound; where these are
-        close, groups are searched for with both, and rows that were held out choose. Linear groups end with
+        "auto" takes "rbf" where it gives a fit of one group a higher corrected bound than "linear"; where it is a
+        little lower, groups are searched for with both, and rows that were held out choose. Linear groups end with
         "rbf+linear" where that raises the corrected bound.
     noise : {"auto", "group", "column"}
         Whether noise belongs to groups, as in the paper, or noise and scale belong to every column; "auto" is "column",

@@ -1,8 +1,8 @@
 """Which kernel to search with, where there are several to choose from.
 
-Each is fitted with one group. Where their bounds are close, they do not say which kernel is better, because they are
-not equally tight: a linear kernel can have the higher bound and predict worse. Then groups are searched for with each,
-and what they say about rows that were held out decides.
+Each is fitted with one group. Where a linear kernel has the higher bound, that does not say that it is better, because
+bounds of flexible kernels are less tight: it can still predict worse. Then groups are searched for with each, and what
+they say about rows that were held out decides.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ def close_kernels(
     model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator
 ) -> list[tuple[Problem, Climb]]:
     """Kernels worth a search, best first, and the fit of one group with each, with the noise still common to all
-    columns: that of columns can make a flexible kernel look good by what it does to a few of them. After Ctrl-C there
-    is one, the first that got anywhere."""
+    columns: that of columns can make a flexible kernel look good by what it does to a few of them.
+
+    They are the one with the highest corrected bound, and more flexible ones, which come before it, unless they are
+    far behind: their bounds are less tight. After Ctrl-C there is one, the first that got anywhere.
+    """
     ceiling = finest_precision(Y, options.noise)
     problems = [
         Problem(replace(model, kernel=kernel), Y, ceiling, options.reporter)
@@ -57,8 +60,8 @@ def close_kernels(
     except KeyboardInterrupt:
         problem, single = reached[0]
         return [(problem, single._replace(outcome=Outcome.INTERRUPTED))]
-    close = max(bounds) - _CLEARLY_AHEAD * np.sum(~np.isnan(Y))
-    return [reached[i] for i in np.argsort(bounds)[::-1] if bounds[i] >= close]
+    best, close = int(np.argmax(bounds)), max(bounds) - _CLEARLY_AHEAD * np.sum(~np.isnan(Y))
+    return [reached[best], *(reached[i] for i in range(best) if bounds[i] >= close)]
 
 
 def best_by_held_out_rows(found: Sequence[Grouping], problem: Problem, rng: np.random.Generator) -> int:
