@@ -34,7 +34,7 @@ def corrected_bound(model: Model, Y: np.ndarray, here: Evaluation, n_in_play: in
     occupied = np.asarray(here.state.phi).sum(axis=0) > OCCUPIED
     log_prior = np.asarray(_log_prior(model, free))
     counted = _counted(model, free)
-    curvatures = group_curvatures(model, Y, here, n_in_play)[:, counted][:, :, counted]
+    curvatures = group_curvatures(model, Y, here, n_in_play, np.flatnonzero(counted))
     # Never flatter than half the widest prior: away from a mode the likelihood can curve the wrong way.
     hyperprior = model.hyperprior
     flattest = 0.5 / max(hyperprior.relevance, hyperprior.scale, hyperprior.noise) ** 2
@@ -45,20 +45,24 @@ def corrected_bound(model: Model, Y: np.ndarray, here: Evaluation, n_in_play: in
     return float(here.value - log_prior[:n_in_play].sum() + evidence[occupied].sum())
 
 
-def group_curvatures(model: Model, Y: np.ndarray, here: Evaluation, n_in_play: int) -> np.ndarray:
-    """[T, n, n] negative Hessian of the bound in the logs of each group's own n hyperparameters, assignments held.
+def group_curvatures(
+    model: Model, Y: np.ndarray, here: Evaluation, n_in_play: int, numbers: np.ndarray | None = None
+) -> np.ndarray:
+    """[T, n, n] negative Hessian of the bound in the logs of n of each group's own hyperparameters, assignments held.
 
-    Groups do not interact there, so one difference of gradients serves the same coordinate of all of them.
+    `numbers` says which; None: all. Groups do not interact there, so one difference of gradients serves the same
+    coordinate of all of them.
     """
     objective = Objective(model, Y, np.asarray(here.state.phi), n_in_play)
     free = jax.tree.map(np.asarray, here.state.free)
     at, slope = _own(model, free), _own(model, here.gradient)
+    numbers = np.arange(at.shape[1]) if numbers is None else numbers
     columns = []
-    for i in range(at.shape[1]):
+    for i in numbers:
         step = np.zeros_like(at)
         step[:, i] = _STEP
         ahead = _own(model, objective.evaluate(_with_own(model, free, at + step)).gradient)
-        columns.append((slope - ahead) / _STEP)
+        columns.append((slope - ahead)[:, numbers] / _STEP)
     curvature = np.stack(columns, axis=2)
     return 0.5 * (curvature + curvature.transpose(0, 2, 1))
 
