@@ -1,4 +1,4 @@
-"""Which kernel a search has: by the bound where that is plain, otherwise by rows that were held out."""
+"""Which kernel a search has: a flexible one that is ahead by its bound, otherwise what rows that were held out say."""
 
 from __future__ import annotations
 
@@ -33,10 +33,15 @@ def fitted(Y, kernel):
 @pytest.mark.parametrize(
     ("bend", "share", "kernels"), [(2.0, np.inf, [RBF]), (0.0, np.inf, [Linear, RBF]), (0.0, 0.0, [Linear])]
 )
-def test_a_flexible_kernel_is_searched_unless_it_is_far_behind(float64, monkeypatch, bend, share, kernels):
+def test_a_flexible_kernel_is_searched_unless_rows_held_out_are_against_it(float64, monkeypatch, bend, share, kernels):
     monkeypatch.setattr(kernel_choice, "_CLEARLY_AHEAD", share)
     close = close_kernels(Model(RBF()), table(bend), OPTIONS, np.random.default_rng(0))
     assert [type(problem.model.kernel) for problem, _ in close] == kernels
+
+
+def test_both_kernels_are_searched_where_no_rows_can_be_held_out(float64):
+    close = close_kernels(Model(RBF()), table(0.0, n_rows=20), OPTIONS, np.random.default_rng(0))
+    assert [type(problem.model.kernel) for problem, _ in close] == [Linear, RBF]
 
 
 @pytest.mark.parametrize(("bend", "kernel"), [(0.0, Linear), (2.0, RBF)])

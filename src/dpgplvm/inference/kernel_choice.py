@@ -1,14 +1,15 @@
 """Which kernel to search with, where there are several to choose from.
 
 Each is fitted with one group. Where a linear kernel has the higher bound, that does not say that it is better, because
-bounds of flexible kernels are less tight: it can still predict worse. Then groups are searched for with each, and what
-they say about rows that were held out decides.
+bounds of flexible kernels are less tight: it can still predict worse. Then what each says about rows that were held out
+decides; and where that does not settle it either, groups are searched for with both and judged in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from threading import Event
 
@@ -22,13 +23,13 @@ from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.particles import posterior_of_rows
 from dpgplvm.inference.predictor import Predictor
-from dpgplvm.inference.search import one_group
+from dpgplvm.inference.search import one_group, with_own_noise
 from dpgplvm.inference.start import finest_precision
 from dpgplvm.model.bound import Model
 from dpgplvm.numerics import NumericalError, double_precision
 
-# Nats an entry by which a kernel is so far ahead by its bound that others are not worth a search.
-_CLEARLY_AHEAD = 0.2
+# Nats an entry of rows that were held out by which a kernel is so far ahead that others are not worth a search.
+_CLEARLY_AHEAD = 0.02
 # Rows to learn from, as a share and at most; rows that are held out, at least and at most.
 _SHARE_LEARNED, _MOST_LEARNED, _FEWEST_HELD_OUT, _MOST_HELD_OUT = 2 / 3, 1000, 10, 150
 _ITERATIONS, _TOLERANCE = 60, 1e-7
@@ -40,8 +41,8 @@ def close_kernels(
     """Kernels worth a search, best first, and the fit of one group with each, with the noise still common to all
     columns: that of columns can make a flexible kernel look good by what it does to a few of them.
 
-    They are the one with the highest corrected bound, and more flexible ones, which come before it, unless they are
-    far behind: their bounds are less tight. After Ctrl-C there is one, the first that got anywhere.
+    It is the most flexible one where that has the highest corrected bound. Otherwise they are those that say nearly as
+    much about rows held out as the best does. After Ctrl-C there is one, the first that got anywhere.
     """
     ceiling = finest_precision(Y, options.noise)
     problems = [
@@ -57,30 +58,45 @@ def close_kernels(
         return reached
     try:
         bounds = [problem.judge(single).corrected for problem, single in reached]
-    except KeyboardInterrupt:
+        best = int(np.argmax(bounds))
+        if best == 0:
+            return reached[:1]
+        found = [with_own_noise(problem, single, options) for problem, single in reached]
+        densities = densities_of_held_out_rows(found, problems[0], rng)
+    except (Interrupted, KeyboardInterrupt):
         problem, single = reached[0]
         return [(problem, single._replace(outcome=Outcome.INTERRUPTED))]
-    best, close = int(np.argmax(bounds)), max(bounds) - _CLEARLY_AHEAD * np.sum(~np.isnan(Y))
-    return [reached[best], *(reached[i] for i in range(best) if bounds[i] >= close)]
+    if densities is None:
+        return [reached[best], *reached[:best]]
+    order = np.argsort(densities)[::-1]
+    return [reached[i] for i in order if densities[i] >= densities.max() - _CLEARLY_AHEAD]
 
 
 def best_by_held_out_rows(found: Sequence[Grouping], problem: Problem, rng: np.random.Generator) -> int:
-    """The number of the grouping that says most about some rows once it has forgotten them; where there are too few
-    rows to hold any out, the one with the highest corrected bound."""
+    """The number of the grouping that says most about some rows once it has forgotten them; where no rows can be held
+    out, the one with the highest corrected bound."""
+    densities = None
+    if not any(grouping.climb.outcome is Outcome.INTERRUPTED for grouping in found):
+        with suppress(Interrupted, KeyboardInterrupt):
+            densities = densities_of_held_out_rows(found, problem, rng)
+    return int(np.argmax([grouping.corrected for grouping in found] if densities is None else densities))
+
+
+def densities_of_held_out_rows(
+    found: Sequence[Grouping], problem: Problem, rng: np.random.Generator
+) -> np.ndarray | None:
+    """Nats an entry that each grouping gives to some rows once it has forgotten them; None where there are too few rows
+    to hold any out."""
     order = rng.permutation(len(problem.Y))
     n_learned = min(int(_SHARE_LEARNED * len(order)), _MOST_LEARNED)
     learned, held_out = order[:n_learned], order[n_learned:][:_MOST_HELD_OUT]
     known = problem.Y[learned]
     varies = np.nanmax(known, axis=0, initial=-np.inf) > np.nanmin(known, axis=0, initial=np.inf)
-    by_bound = int(np.argmax([grouping.corrected for grouping in found]))
-    cut_off = any(grouping.climb.outcome is Outcome.INTERRUPTED for grouping in found)
-    if len(found) == 1 or cut_off or len(held_out) < _FEWEST_HELD_OUT or not varies.all():
-        return by_bound
+    if len(held_out) < _FEWEST_HELD_OUT or not varies.all():
+        return None
     problem.reporter.enter("kernels, by rows held out")
-    try:
-        return int(np.argmax([_density(grouping, problem, learned, held_out) for grouping in found]))
-    except (Interrupted, KeyboardInterrupt):
-        return by_bound
+    n_entries = np.sum(~np.isnan(problem.Y[held_out]))
+    return np.array([_density(grouping, problem, learned, held_out) for grouping in found]) / max(n_entries, 1)
 
 
 def _density(grouping: Grouping, problem: Problem, learned: np.ndarray, held_out: np.ndarray) -> float:
