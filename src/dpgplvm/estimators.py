@@ -115,8 +115,8 @@ class DPGPLVM(LatentModel):
     Parameters
     ----------
     n_latents : int or None
-        Most latents Q that there can be, at most min(N, D); None takes 10, or as many as there can be. Those that
-        nothing depends on are left out of the results.
+        Most latents Q that there can be, at most min(N, D). None takes 10, and where groups are searched for 20
+        if all of them turn out to be used. Those that nothing depends on are left out of the results.
     n_inducing : int
         Inducing points M; no more than there are rows are used.
     truncation : int or None

@@ -33,7 +33,8 @@ from dpgplvm.results import Results, results
 from dpgplvm.summary import summary
 from dpgplvm.warm_start import check_goes_on
 
-_DEFAULT_LATENTS = 10
+# As many latents as there are to begin with where none are asked for, and as there may be where all of them are used.
+_DEFAULT_LATENTS, _MOST_LATENTS = 10, 20
 
 
 class LatentModel(Predictions, Pages, BaseEstimator):
@@ -132,11 +133,11 @@ class LatentModel(Predictions, Pages, BaseEstimator):
         seen = ~np.isnan(Y).all(axis=1)
         Y = Y[seen]
         noise = self._noise()
-        n_latents = self._checked_n_latents(*Y.shape)
         given, self._group_names = self._given_groups(names)
         n_groups = self._truncation(Y.shape[1]) if given is None else int(given.max()) + 1
         goes_on = start is None and self.warm_start and hasattr(self, "state_")
         start = self.state_ if goes_on else start
+        n_latents = self._checked_n_latents(Y, start)
         model = self._make_model(given is None, start)
         if goes_on:
             check_goes_on(self, names, seen, model, n_latents, n_groups, noise)
@@ -152,6 +153,7 @@ class LatentModel(Predictions, Pages, BaseEstimator):
                 table,
                 Options(
                     n_latents=n_latents,
+                    most_latents=min(_MOST_LATENTS, *Y.shape) if self.n_latents is None else n_latents,
                     n_inducing=self.n_inducing,
                     n_groups=n_groups,
                     noise=noise,
@@ -266,10 +268,12 @@ class LatentModel(Predictions, Pages, BaseEstimator):
         """The kernel, or those to choose from."""
         return (self.kernel if isinstance(self.kernel, Kernel) else NAMED_KERNELS[self.kernel],)
 
-    def _checked_n_latents(self, n_rows: int, n_columns: int) -> int:
+    def _checked_n_latents(self, Y: np.ndarray, start: Free | State | None) -> int:
+        n_rows, n_columns = Y.shape
         most = min(n_rows, n_columns)
         if self.n_latents is None:
-            return min(_DEFAULT_LATENTS, most)
+            given = start.free if isinstance(start, State) else start
+            return given.inducing.shape[1] if isinstance(given, Free) else min(_DEFAULT_LATENTS, most)
         if self.n_latents > most:
             raise ValueError(
                 f"n_latents={self.n_latents} is more than the {n_rows} rows or the {n_columns} columns of Y: "

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve
 from jaxtyping import Array, Float
 
 from dpgplvm.inference.compiled import marginals_of
@@ -34,10 +35,11 @@ class Slopes(NamedTuple):
 
     moments: np.ndarray  # [D, Q, Q] second moments of the gradients over the rows, G_d
     predicted: np.ndarray  # [D] variances of the functions themselves
+    straight: np.ndarray  # [D] of these, what linear functions of the latents have
 
     def along(self, R: np.ndarray) -> Slopes:
         """The same in other axes."""
-        return Slopes(R.T @ self.moments @ R, self.predicted)
+        return self._replace(moments=R.T @ self.moments @ R)
 
 
 def slopes(model: Model, state: State, weights: Float[Array, "T M D"]) -> Slopes:
@@ -48,7 +50,7 @@ def slopes(model: Model, state: State, weights: Float[Array, "T M D"]) -> Slopes
 @partial(jax.jit, static_argnames="model")
 def _slopes(
     model: Model, state: State, weights: Float[Array, "T M D"]
-) -> tuple[Float[Array, "D Q Q"], Float[Array, " D"]]:
+) -> tuple[Float[Array, "D Q Q"], Float[Array, " D"], Float[Array, " D"]]:
     marginals = model.latent_prior.marginals(state.free.latents)
     _, spread = spread_of_latents(marginals)
 
@@ -58,7 +60,12 @@ def _slopes(
 
     values, gradients = jax.lax.map(along, jnp.eye(spread.shape[0]))  # [Q, N, D]
     moments = jnp.einsum("qnd,rnd->dqr", gradients, gradients) / marginals.mean.shape[0]
-    return moments, values[0].var(axis=0)
+    predicted = values[0] - values[0].mean(axis=0)
+    X = (marginals.mean - marginals.mean.mean(axis=0)) / spread
+    # Latents that nothing uses do not vary: without the little that is added there would be no solution.
+    covariance = X.T @ X + 1e-9 * X.shape[0] * jnp.eye(X.shape[1])
+    straight = X @ solve(covariance, X.T @ predicted, assume_a="pos")
+    return moments, (predicted**2).mean(axis=0), (straight**2).mean(axis=0)
 
 
 def axes_for_groups(moments: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:

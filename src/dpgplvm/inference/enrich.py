@@ -1,12 +1,12 @@
-"""A richer kernel for groups that were found with a linear one.
+"""A richer kernel for groups that were found with an RBF or with a linear one.
 
-Searching with the sum of both kernels costs several times as much as with either. So where a linear kernel does better
-than an RBF, groups are searched for with that, and the sum starts where it ended, with what is new in it faint: it has
-to earn its place by the corrected bound.
+Searching with the sum of both kernels costs several times as much as with either. So groups are searched for with one
+of them, and the sum starts where that ended: it has to earn its place by the corrected bound.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -21,16 +21,22 @@ from dpgplvm.model.kernels import RBFLinear
 from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError
 
-# What is new has this share of the noise as its variance, and weights in proportion to the slopes.
+# What is new and faint has this share of the noise as its variance, and listens as what there was does.
 _FAINT, _LEAST_WEIGHT = 0.1, 1e-3
+# Functions of which less than this share is linear in the latents have nothing to gain from a kernel that says so.
+_LEAST_STRAIGHT = 0.5
 # What is new has to find its size first, so a slow beginning is no reason to give up.
 _ITERATIONS, _TOLERANCE = 200, 1e-7
 
 
 def enrich(problem: Problem, best: Grouping, n_inducing: int, rng: np.random.Generator, log: list[Move]) -> Grouping:
-    """The same groups with RBF plus linear as their kernel, where that raises the corrected bound; logged as a move."""
+    """The same groups with RBF plus linear as their kernel, where that raises the corrected bound; logged as a move.
+    Not tried where functions are bent for the most part."""
+    slopes = problem.slopes(best.climb.state)
+    if slopes.straight.sum() < _LEAST_STRAIGHT * slopes.predicted.sum():
+        return best
     richer = problem._replace(model=replace(problem.model, kernel=RBFLinear()))
-    start = _with_faint_parts(richer.model, best, n_inducing, rng)
+    start = _start(richer.model, best, n_inducing, rng)
     try:
         found = richer.fit(start, best.labels, 0, _ITERATIONS, _TOLERANCE)
     except NumericalError:
@@ -41,17 +47,51 @@ def enrich(problem: Problem, best: Grouping, n_inducing: int, rng: np.random.Gen
     return found if found is not None and helped else best
 
 
-def _with_faint_parts(model: Model, best: Grouping, n_inducing: int, rng: np.random.Generator) -> Free:
+def _start(model: Model, best: Grouping, n_inducing: int, rng: np.random.Generator) -> Free:
     free = best.free
-    slopes = np.asarray(free.log_theta["slope_variances"])
-    faint = np.full(len(slopes), np.log(_FAINT) - np.median(np.asarray(free.log_noise_precision)))
-    weights = np.maximum(slopes - slopes.max(axis=1, keepdims=True), np.log(_LEAST_WEIGHT))
-    fresh = {"ard_weights": weights, "signal_variance": faint, "bias_variance": faint}
-    # The linear kernel, of finite rank, made do with few inducing points.
+    own = {name: np.asarray(values) for name, values in free.log_theta.items()}
+    faint = np.log(_FAINT) - np.median(np.asarray(free.log_noise_precision))
+    log_theta = _straightened(own, faint) if "ard_weights" in own else _bent(own["slope_variances"], faint)
+    # A linear kernel, of finite rank, made do with few inducing points.
     mean = np.asarray(marginals_of(model, free.latents).mean)
-    inducing = inducing_points(mean, useful_inducing(model, n_inducing, *mean.shape), rng)
+    n_useful = useful_inducing(model, n_inducing, *mean.shape)
+    enough = n_useful == free.inducing.shape[0]
     return replace(
         free,
-        log_theta=free.log_theta | {name: jnp.asarray(values) for name, values in fresh.items()},
-        inducing=jnp.asarray(inducing),
+        log_theta={name: jnp.asarray(log_theta[name]) for name in model.kernel.parameters},
+        inducing=free.inducing if enough else jnp.asarray(inducing_points(mean, n_useful, rng)),
     )
+
+
+def _bent(slopes: np.ndarray, faint: float) -> dict[str, np.ndarray]:
+    """A linear kernel, all in logs, and an RBF that is faint and listens in the same proportions."""
+    level = np.full(len(slopes), faint)
+    return {
+        "slope_variances": slopes,
+        "ard_weights": _proportions(slopes),
+        "signal_variance": level,
+        "bias_variance": level,
+    }
+
+
+def _straightened(own: Mapping[str, np.ndarray], faint: float) -> dict[str, np.ndarray]:
+    """An RBF, all in logs, and a linear kernel: faint where the RBF bends, and otherwise what the RBF is to first order
+    in x'z, sigma2 (1 + sum_q gamma_q x_q z_q).
+
+    An RBF so smooth that it does hardly more is large, and K and psi2 lose their digits. What it keeps is as large as
+    the next order is, and bends within the range of the latents.
+    """
+    weights, variance = own["ard_weights"], own["signal_variance"]
+    smoothness = np.minimum(0.0, np.log(np.exp(weights).sum(axis=1)))
+    smooth = smoothness < 0.0
+    return {
+        "slope_variances": np.where(smooth[:, None], variance[:, None] + weights, faint + _proportions(weights)),
+        "bias_variance": np.where(smooth, variance, faint),
+        "ard_weights": weights - smoothness[:, None],
+        "signal_variance": variance + np.where(smooth, 2.0 * smoothness - np.log(2.0), 0.0),
+    }
+
+
+def _proportions(heard: np.ndarray) -> np.ndarray:
+    """Logs, with 0 for the latent that is heard most."""
+    return np.maximum(heard - heard.max(axis=1, keepdims=True), np.log(_LEAST_WEIGHT))

@@ -23,7 +23,7 @@ from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.particles import posterior_of_rows
 from dpgplvm.inference.predictor import Predictor
-from dpgplvm.inference.search import one_group, with_own_noise
+from dpgplvm.inference.search import one_group, with_enough_latents, with_own_noise
 from dpgplvm.inference.start import finest_precision
 from dpgplvm.model.bound import Model
 from dpgplvm.numerics import NumericalError, double_precision
@@ -54,18 +54,26 @@ def close_kernels(
     reached = [(problem, single) for problem, single in pairs if isinstance(single, Climb)]
     if not reached:
         raise next(failure for failure in singles if isinstance(failure, NumericalError))
+    first, single = reached[0]
+    if single.outcome is Outcome.INTERRUPTED:
+        return reached[:1]
+    try:
+        close = _close(reached, options, rng)
+        return [(problem, with_enough_latents(problem, single, options, rng)) for problem, single in close]
+    except (Interrupted, KeyboardInterrupt):
+        return [(first, single._replace(outcome=Outcome.INTERRUPTED))]
+
+
+def _close(
+    reached: list[tuple[Problem, Climb]], options: Options, rng: np.random.Generator
+) -> list[tuple[Problem, Climb]]:
     if len(reached) == 1:
         return reached
-    try:
-        bounds = [problem.judge(single).corrected for problem, single in reached]
-        best = int(np.argmax(bounds))
-        if best == 0:
-            return reached[:1]
-        found = [with_own_noise(problem, single, options) for problem, single in reached]
-        densities = densities_of_held_out_rows(found, problems[0], rng)
-    except (Interrupted, KeyboardInterrupt):
-        problem, single = reached[0]
-        return [(problem, single._replace(outcome=Outcome.INTERRUPTED))]
+    best = int(np.argmax([problem.judge(single).corrected for problem, single in reached]))
+    if best == 0:
+        return reached[:1]
+    found = [with_own_noise(problem, single, options) for problem, single in reached]
+    densities = densities_of_held_out_rows(found, reached[0][0], rng)
     if densities is None:
         return [reached[best], *reached[:best]]
     order = np.argsort(densities)[::-1]

@@ -24,6 +24,7 @@ class Options(NamedTuple):
     tol: float = 1e-7
     n_starts: int = 1
     n_jobs: int | None = None
+    most_latents: int = 0  # to how many they may be raised where all of `n_latents` are used
     kernels: tuple[Kernel, ...] = ()  # to choose from; empty: the model's own
     enrich: bool = False  # whether the sum of the two that there are may take the place of the one that was chosen
     reporter: Reporter = SILENT

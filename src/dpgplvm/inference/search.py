@@ -18,6 +18,7 @@ from dpgplvm.inference.enrich import enrich
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem, start_from_labels
 from dpgplvm.inference.moves import Move, improve
 from dpgplvm.inference.objective import Objective
+from dpgplvm.inference.occam import used_latents
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical, trees
@@ -87,7 +88,7 @@ def _stages(
             best = better
             yield best
     moves_spent = len(moves) >= MOST_MOVES
-    if options.enrich and problem.is_linear:
+    if options.enrich:
         problem.reporter.enter("richer kernel")
         best = enrich(problem, best, options.n_inducing, rng, moves)
         yield best
@@ -146,6 +147,27 @@ def one_group(
         return climbed(warm.state.free, _NOISE_FREE)
     except KeyboardInterrupt:  # before it had gone anywhere
         return warm._replace(outcome=Outcome.INTERRUPTED)
+
+
+def with_enough_latents(problem: Problem, single: Climb, options: Options, rng: np.random.Generator) -> Climb:
+    """The same with twice as many latents, and again, while all are used and the corrected bound gains by it."""
+    corrected = None
+    while used_latents(problem.model, single.state.free).all():
+        n_latents = min(2 * single.state.free.inducing.shape[1], options.most_latents)
+        if n_latents <= single.state.free.inducing.shape[1]:
+            break
+        try:
+            more = one_group(problem, options._replace(n_latents=n_latents), rng)
+        except NumericalError:
+            break
+        if more.outcome is Outcome.INTERRUPTED:
+            return single._replace(outcome=Outcome.INTERRUPTED)
+        corrected = problem.judge(single).corrected if corrected is None else corrected
+        of_more = problem.judge(more).corrected
+        if of_more <= corrected:
+            break
+        single, corrected = more, of_more
+    return single
 
 
 def go_on(problem: Problem, options: Options, state: State) -> Grouping:

@@ -47,6 +47,8 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
     keeps the best of what has been reached.
     """
     contenders = close_kernels(model, Y, options, rng.spawn(1)[0])
+    # Other starts have as many latents as the plain one turned out to need.
+    options = options._replace(n_latents=max(single.state.free.inducing.shape[1] for _, single in contenders))
     plain, *scattered = rng.spawn(options.n_starts)
     names = [f"start {i + 1} of {options.n_starts}" if scattered else "" for i in range(options.n_starts)]
     seeds = [plain, *plain.spawn(len(contenders) - 1)]
