@@ -1,16 +1,17 @@
-"""A linear kernel and the RBF that may join it: straight columns stay straight, bent ones do not."""
+"""A kernel and the other one that may join it: straight columns stay straight, bent ones do not."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from dpgplvm.inference.enrich import enrich
+from dpgplvm.datasets import make_views
+from dpgplvm.inference.enrich import _straightened, enrich
 from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.search import one_group, with_own_noise
 from dpgplvm.model.bound import Model
-from dpgplvm.model.kernels import Linear, RBFLinear
+from dpgplvm.model.kernels import RBF, Linear, RBFLinear
 
 OPTIONS = Options(n_latents=2, n_inducing=15, n_groups=2, noise="column")
 
@@ -23,17 +24,49 @@ def table(bend, seed=0):
     return (Y - Y.mean(axis=0)) / Y.std(axis=0)
 
 
-def straight_fit(Y):
-    problem = Problem(Model(Linear()), Y)
+def fitted(Y, kernel):
+    problem = Problem(Model(kernel), Y)
     return problem, with_own_noise(problem, one_group(problem, OPTIONS, np.random.default_rng(0)), OPTIONS)
 
 
 @pytest.mark.parametrize(("bend", "helps"), [(0.0, False), (0.7, True)])
 def test_an_rbf_joins_where_columns_bend(float64, bend, helps):
-    problem, before = straight_fit(table(bend))
+    problem, before = fitted(table(bend), Linear())
     log = []
     after = enrich(problem, before, 15, np.random.default_rng(0), log)
     assert [(move.kind, move.accepted) for move in log] == [("enrich", helps)]
     assert isinstance(after.model.kernel, RBFLinear if helps else Linear)
     assert (after.corrected > before.corrected) == helps
     assert np.array_equal(after.labels, before.labels)
+
+
+def test_a_linear_part_joins_an_rbf_where_columns_are_straight_for_the_most_part(float64):
+    problem, before = fitted(table(0.3), RBF())
+    log = []
+    after = enrich(problem, before, 15, np.random.default_rng(0), log)
+    assert [(move.kind, move.accepted) for move in log] == [("enrich", True)]
+    assert isinstance(after.model.kernel, RBFLinear)
+    assert after.corrected > before.corrected
+
+
+def test_it_is_not_tried_where_they_are_bent(float64):
+    bent = make_views(n_samples=60, latents=((0, 1),), columns=12, weights=3.0, random_state=0).Y
+    problem, before = fitted((bent - bent.mean(axis=0)) / bent.std(axis=0), RBF())
+    log = []
+    assert enrich(problem, before, 15, np.random.default_rng(0), log) is before
+    assert log == []
+
+
+def test_a_smooth_rbf_is_parted_into_what_it_is_to_first_order_and_a_rest():
+    """Near the origin the parts make up what there was, to the order that they have."""
+    rng = np.random.default_rng(0)
+    own = {"ard_weights": np.log([[0.02, 0.05]]), "signal_variance": np.log([30.0])}
+    parts = {name: np.exp(values[0]) for name, values in _straightened(own, faint=-9.0).items()}
+    X, Z = rng.uniform(-0.3, 0.3, size=(2, 5, 2))
+    whole = 30.0 * np.exp(-0.5 * ((X[:, None] - Z) ** 2 @ [0.02, 0.05]))
+    first_order = parts["bias_variance"] + (X * parts["slope_variances"]) @ Z.T
+    # What the first order leaves out also scales rows and points, which a column's own function makes up for.
+    scaled = first_order * np.exp(-0.5 * (X**2 @ [0.02, 0.05])[:, None] - 0.5 * Z**2 @ [0.02, 0.05])
+    np.testing.assert_allclose(scaled, whole, rtol=1e-4)
+    assert parts["ard_weights"].sum() == pytest.approx(1.0)
+    assert parts["signal_variance"] == pytest.approx(30.0 * 0.07**2 / 2)

@@ -249,7 +249,9 @@ class LatentModel(Predictions, Pages, BaseEstimator):
         free = start.free if isinstance(start, State) else start
         given = free.log_theta.keys() if isinstance(free, Free) else None
         kernels = self._kernels()
-        kernel = next((kernel for kernel in kernels if kernel.parameters.keys() == given), kernels[0])
+        # A search ends with a kernel that it did not begin with where that is better.
+        may_have_ended_with = (*kernels, *NAMED_KERNELS.values()) if self.kernel == "auto" else kernels
+        kernel = next((kernel for kernel in may_have_ended_with if kernel.parameters.keys() == given), kernels[0])
         try:
             hash(kernel)
         except TypeError:
