@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from dpgplvm.datasets import make_views
+from dpgplvm.inference.compiled import marginals_of, weights_of
 from dpgplvm.inference.enrich import _straightened, enrich
 from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.search import one_group, with_own_noise
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import RBF, Linear, RBFLinear
+from dpgplvm.model.posterior import mean_at
 
 OPTIONS = Options(n_latents=2, n_inducing=15, n_groups=2, noise="column")
 
@@ -70,3 +74,18 @@ def test_a_smooth_rbf_is_parted_into_what_it_is_to_first_order_and_a_rest():
     np.testing.assert_allclose(scaled, whole, rtol=1e-4)
     assert parts["ard_weights"].sum() == pytest.approx(1.0)
     assert parts["signal_variance"] == pytest.approx(30.0 * 0.07**2 / 2)
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Linear()], ids=repr)
+def test_what_is_straight_is_what_a_regression_on_the_latents_says(float64, kernel):
+    problem, found = fitted(table(0.7), kernel)
+    state = jax.tree.map(jnp.asarray, found.climb.state)
+    mean = marginals_of(found.model, state.free.latents).mean
+    functions = np.asarray(mean_at(found.model, state, weights_of(found.model, state, problem.Y), mean))
+    regressors = np.column_stack([np.ones(len(mean)), mean])
+    predicted = regressors @ np.linalg.lstsq(regressors, functions)[0]
+    slopes = problem.slopes(state)
+    np.testing.assert_allclose(slopes.straight, predicted.var(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(slopes.predicted, functions.var(axis=0), rtol=1e-9)
+    assert (slopes.straight <= slopes.predicted * (1.0 + 1e-9)).all()
+    assert np.allclose(slopes.straight, slopes.predicted) == isinstance(kernel, Linear)
