@@ -14,6 +14,7 @@ from dpgplvm import DPGPLVM, Outcome
 from dpgplvm.advice import FitWarning, advise
 from dpgplvm.datasets import make_views
 from dpgplvm.inference import starts
+from dpgplvm.inference.moves import Move
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.starts import Start, agreement
 
@@ -157,6 +158,7 @@ def ended(explained=(0.9, 0.4), starts=(), max_iter=100, **more):
 
 
 AGREE = start_with(0, 0, 1, 1, corrected=-10.0), start_with(1, 1, 0, 0, corrected=-12.0)
+SPLIT, ENRICH = (Move(kind, 2, 2, -10.0, -12.0, False) for kind in ("split", "enrich"))
 DISAGREE = start_with(0, 0, 1, 1, corrected=-10.0), start_with(0, 1, 0, 1, corrected=-52.0)
 
 
@@ -173,11 +175,12 @@ DISAGREE = start_with(0, 0, 1, 1, corrected=-10.0), start_with(0, 1, 0, 1, corre
         (ended(explained=(0.0, 0.0), starts=DISAGREE), [["noise"], ["disagree"]]),
         (ended(outcome_=Outcome.BUDGET_SPENT), [["still rising", "max_iter=100", "warm_start=True"]]),
         (ended(outcome_=Outcome.BUDGET_SPENT, max_iter=0), []),
-        (ended(outcome_=Outcome.BUDGET_SPENT, moves_=[None] * 60), [["60 moves", "n_starts"]]),
+        (ended(outcome_=Outcome.BUDGET_SPENT, moves_=[SPLIT] * 60), [["60 moves", "n_starts"]]),
+        (ended(outcome_=Outcome.BUDGET_SPENT, moves_=[*[SPLIT] * 59, ENRICH]), [["still rising", "max_iter=100"]]),
     ],
     ids=[
         *("good", "agreeing", "single", "one noisy column", "not fitted", "all noise", "disagreeing", "both"),
-        *("iterations spent", "only evaluated", "moves spent"),
+        *("iterations spent", "only evaluated", "moves spent", "moves left"),
     ],
 )
 def test_advice_is_given_where_it_is_needed(model, words):
@@ -196,10 +199,11 @@ def test_advice_can_be_followed():
     assert "linear" not in said
 
 
-def test_a_table_of_noise_is_called_so():
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "auto"])
+def test_a_table_of_noise_is_called_so(kernel):
     Y = np.random.default_rng(0).normal(size=(40, 8))
     with pytest.warns(FitWarning, match="everything is explained as noise") as caught:
-        model = several(n_starts=1).fit(Y)
+        model = several(n_starts=1).set_params(kernel=kernel).fit(Y)
     assert model.explained_.max() < 0.05
     # The warning points at the line that called fit, not into the library.
     assert [warning.filename for warning in caught if warning.category is FitWarning] == [__file__]

@@ -45,9 +45,9 @@ def advise(model: Any) -> Iterator[str]:
             "have the prior. Drop them, or fill in what is known"
         )
     if model.max_iter > 0 and model.outcome_ is Outcome.BUDGET_SPENT:
-        if len(model.moves_) >= MOST_MOVES:
+        if sum(move.kind != "enrich" for move in model.moves_) >= MOST_MOVES:
             yield (
-                f"the search for groups ended after {len(model.moves_)} moves, the most that it tries, while there "
+                f"the search for groups ended after {MOST_MOVES} moves, the most that it tries, while there "
                 "were others left: better groups may be there, and more starts (n_starts) may find them"
             )
         else:

@@ -33,7 +33,7 @@ from dpgplvm.results import Results, results
 from dpgplvm.summary import summary
 from dpgplvm.warm_start import check_goes_on
 
-# As many latents as there are to begin with where none are asked for, and as there may be where all of them are used.
+# Latents where nobody says how many, and where a search for groups finds all of these used.
 _DEFAULT_LATENTS, _MOST_LATENTS = 10, 20
 
 
@@ -250,7 +250,7 @@ class LatentModel(Predictions, Pages, BaseEstimator):
         given = free.log_theta.keys() if isinstance(free, Free) else None
         kernels = self._kernels()
         # A search ends with a kernel that it did not begin with where that is better.
-        may_have_ended_with = (*kernels, *NAMED_KERNELS.values()) if self.kernel == "auto" else kernels
+        may_have_ended_with = NAMED_KERNELS.values() if self.kernel == "auto" else kernels
         kernel = next((kernel for kernel in may_have_ended_with if kernel.parameters.keys() == given), kernels[0])
         try:
             hash(kernel)
@@ -275,7 +275,9 @@ class LatentModel(Predictions, Pages, BaseEstimator):
         most = min(n_rows, n_columns)
         if self.n_latents is None:
             given = start.free if isinstance(start, State) else start
-            return given.inducing.shape[1] if isinstance(given, Free) else min(_DEFAULT_LATENTS, most)
+            if isinstance(given, Free) and np.ndim(given.inducing) == 2 and np.shape(given.inducing)[1] <= most:
+                return given.n_latents
+            return min(_DEFAULT_LATENTS, most)
         if self.n_latents > most:
             raise ValueError(
                 f"n_latents={self.n_latents} is more than the {n_rows} rows or the {n_columns} columns of Y: "

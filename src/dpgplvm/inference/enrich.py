@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import logsumexp
 
 from dpgplvm.inference.compiled import marginals_of
 from dpgplvm.inference.grouping import Grouping, Problem
-from dpgplvm.inference.moves import Move
+from dpgplvm.inference.moves import Move, at_rest, note
 from dpgplvm.inference.start import inducing_points, useful_inducing
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import RBFLinear
@@ -35,6 +36,8 @@ def enrich(problem: Problem, best: Grouping, n_inducing: int, rng: np.random.Gen
     slopes = problem.slopes(best.climb.state)
     if slopes.straight.sum() < _LEAST_STRAIGHT * slopes.predicted.sum():
         return best
+    # At rest first, as for every move: it must not get the credit for iterations that its origin had not made yet.
+    best = at_rest(problem, best)
     richer = problem._replace(model=replace(problem.model, kernel=RBFLinear()))
     start = _start(richer.model, best, n_inducing, rng)
     try:
@@ -43,14 +46,17 @@ def enrich(problem: Problem, best: Grouping, n_inducing: int, rng: np.random.Gen
         found = None
     helped = found is not None and found.corrected > best.corrected
     n_groups, corrected = (best.n_groups, None) if found is None else (found.n_groups, found.corrected)
-    log.append(Move("enrich", best.n_groups, n_groups, best.corrected, corrected, helped))
+    note(Move("enrich", best.n_groups, n_groups, best.corrected, corrected, helped), log, problem.reporter)
     return found if found is not None and helped else best
 
 
 def _start(model: Model, best: Grouping, n_inducing: int, rng: np.random.Generator) -> Free:
     free = best.free
     own = {name: np.asarray(values) for name, values in free.log_theta.items()}
-    faint = np.log(_FAINT) - np.median(np.asarray(free.log_noise_precision))
+    # In units of the functions, which columns of noise and scale of their own are multiples of.
+    precision = np.asarray(free.log_noise_precision)
+    precision = precision[: best.n_groups] if free.log_scale is None else precision + 2.0 * np.asarray(free.log_scale)
+    faint = np.log(_FAINT) - np.median(precision)
     log_theta = _straightened(own, faint) if "ard_weights" in own else _bent(own["slope_variances"], faint)
     # A linear kernel, of finite rank, made do with few inducing points.
     mean = np.asarray(marginals_of(model, free.latents).mean)
@@ -82,7 +88,7 @@ def _straightened(own: Mapping[str, np.ndarray], faint: float) -> dict[str, np.n
     the next order is, and bends within the range of the latents.
     """
     weights, variance = own["ard_weights"], own["signal_variance"]
-    smoothness = np.minimum(0.0, np.log(np.exp(weights).sum(axis=1)))
+    smoothness = np.minimum(0.0, logsumexp(weights, axis=1))
     smooth = smoothness < 0.0
     return {
         "slope_variances": np.where(smooth[:, None], variance[:, None] + weights, faint + _proportions(weights)),

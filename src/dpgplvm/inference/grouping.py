@@ -21,7 +21,6 @@ from dpgplvm.inference.profiles import canonical
 from dpgplvm.inference.progress import SILENT, Reporter
 from dpgplvm.inference.start import START_NOISE_SHARE
 from dpgplvm.model.bound import Model
-from dpgplvm.model.kernels import Linear
 from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError
 
@@ -92,10 +91,6 @@ class Problem(NamedTuple):
     Y: np.ndarray
     ceiling: Ceiling = NO_CEILING
     reporter: Reporter = SILENT
-
-    @property
-    def is_linear(self) -> bool:
-        return isinstance(self.model.kernel, Linear)
 
     def fit(self, start: Free, labels: np.ndarray, n_held: int, n_free: int, tol: float) -> Grouping:
         """Climb with the columns held in these groups, then with assignments inferred among them."""

@@ -54,14 +54,14 @@ def close_kernels(
     reached = [(problem, single) for problem, single in pairs if isinstance(single, Climb)]
     if not reached:
         raise next(failure for failure in singles if isinstance(failure, NumericalError))
-    first, single = reached[0]
-    if single.outcome is Outcome.INTERRUPTED:
+    if reached[0][1].outcome is Outcome.INTERRUPTED:
         return reached[:1]
     try:
-        close = _close(reached, options, rng)
-        return [(problem, with_enough_latents(problem, single, options, rng)) for problem, single in close]
+        reached = _close(reached, options, rng)
+        return [(problem, with_enough_latents(problem, single, options, rng)) for problem, single in reached]
     except (Interrupted, KeyboardInterrupt):
-        return [(first, single._replace(outcome=Outcome.INTERRUPTED))]
+        problem, single = reached[0]
+        return [(problem, single._replace(outcome=Outcome.INTERRUPTED))]
 
 
 def _close(
@@ -69,7 +69,7 @@ def _close(
 ) -> list[tuple[Problem, Climb]]:
     if len(reached) == 1:
         return reached
-    best = int(np.argmax([problem.judge(single).corrected for problem, single in reached]))
+    best = int(np.argmax([_corrected(problem, single) for problem, single in reached]))
     if best == 0:
         return reached[:1]
     found = [with_own_noise(problem, single, options) for problem, single in reached]
@@ -80,11 +80,18 @@ def _close(
     return [reached[i] for i in order if densities[i] >= densities.max() - _CLEARLY_AHEAD]
 
 
+def _corrected(problem: Problem, single: Climb) -> float:
+    try:
+        return problem.judge(single).corrected
+    except NumericalError:
+        return -np.inf
+
+
 def best_by_held_out_rows(found: Sequence[Grouping], problem: Problem, rng: np.random.Generator) -> int:
     """The number of the grouping that says most about some rows once it has forgotten them; where no rows can be held
     out, the one with the highest corrected bound."""
     densities = None
-    if not any(grouping.climb.outcome is Outcome.INTERRUPTED for grouping in found):
+    if len(found) > 1 and not any(grouping.climb.outcome is Outcome.INTERRUPTED for grouping in found):
         with suppress(Interrupted, KeyboardInterrupt):
             densities = densities_of_held_out_rows(found, problem, rng)
     return int(np.argmax([grouping.corrected for grouping in found] if densities is None else densities))
@@ -115,8 +122,9 @@ def _density(grouping: Grouping, problem: Problem, learned: np.ndarray, held_out
     try:
         forgetful = others.fit(start, grouping.labels, 0, _ITERATIONS, _TOLERANCE)
         predictor = Predictor.of(forgetful.model, forgetful.climb.state, others.Y, mixed=False)
-        return float(sum(part.log_density.sum() for _, part in posterior_of_rows(predictor, problem.Y[held_out])))
-    except NumericalError:
+        density = sum(part.log_density.sum() for _, part in posterior_of_rows(predictor, problem.Y[held_out]))
+        return float(density) if np.isfinite(density) else -np.inf
+    except (NumericalError, np.linalg.LinAlgError):
         return -np.inf
 
 

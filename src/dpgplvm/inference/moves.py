@@ -59,7 +59,7 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
     while helped and len(log) < max_moves:
         helped = False
         # At rest first: a move must not get the credit for iterations that its origin had not made yet.
-        best = _at_rest(problem, best)
+        best = at_rest(problem, best)
         yield best
         slopes = problem.slopes(best.climb.state)
         tried = {canonical(best.labels).tobytes()}
@@ -84,7 +84,7 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
             # Columns that go back to where they were have answered the question, whatever their latents gained by it.
             back = proposal.start is None and np.array_equal(canonical(found.labels), canonical(best.labels))
             if not back and 0.0 < best.corrected - found.corrected < _WORTH_ANOTHER_CLIMB:
-                found = _at_rest(problem, found)
+                found = at_rest(problem, found)
             helped = found.corrected > best.corrected + (_GAIN_OF_LATENTS if back else _LEAST_GAIN)
             move = Move(proposal.kind, best.n_groups, found.n_groups, best.corrected, found.corrected, helped)
             note(move, log, problem.reporter)
@@ -105,7 +105,7 @@ def note(move: Move, log: list[Move], reporter: Reporter) -> None:
     )
 
 
-def _at_rest(problem: Problem, grouping: Grouping) -> Grouping:
+def at_rest(problem: Problem, grouping: Grouping) -> Grouping:
     """The same grouping climbed until an iteration gains next to nothing."""
     try:
         climbed = problem.fit(grouping.free, grouping.labels, 0, _TO_REST, _TOLERANCE)

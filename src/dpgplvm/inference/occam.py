@@ -57,13 +57,12 @@ def group_curvatures(
     free = jax.tree.map(np.asarray, here.state.free)
     at, slope = _own(model, free), _own(model, here.gradient)
     numbers = np.arange(at.shape[1]) if numbers is None else numbers
-    columns = []
-    for i in numbers:
+    curvature = np.empty((len(at), len(numbers), len(numbers)))
+    for column, i in enumerate(numbers):
         step = np.zeros_like(at)
         step[:, i] = _STEP
         ahead = _own(model, objective.evaluate(_with_own(model, free, at + step)).gradient)
-        columns.append((slope - ahead)[:, numbers] / _STEP)
-    curvature = np.stack(columns, axis=2)
+        curvature[:, :, column] = (slope - ahead)[:, numbers] / _STEP
     return 0.5 * (curvature + curvature.transpose(0, 2, 1))
 
 

@@ -151,22 +151,19 @@ def one_group(
 
 def with_enough_latents(problem: Problem, single: Climb, options: Options, rng: np.random.Generator) -> Climb:
     """The same with twice as many latents, and again, while all are used and the corrected bound gains by it."""
-    corrected = None
     while used_latents(problem.model, single.state.free).all():
-        n_latents = min(2 * single.state.free.inducing.shape[1], options.most_latents)
-        if n_latents <= single.state.free.inducing.shape[1]:
+        n_latents = min(2 * single.state.free.n_latents, options.most_latents)
+        if n_latents <= single.state.free.n_latents:
             break
         try:
             more = one_group(problem, options._replace(n_latents=n_latents), rng)
+            if more.outcome is Outcome.INTERRUPTED:
+                raise Interrupted(problem, single)
+            if problem.judge(more).corrected <= problem.judge(single).corrected:
+                break
         except NumericalError:
             break
-        if more.outcome is Outcome.INTERRUPTED:
-            return single._replace(outcome=Outcome.INTERRUPTED)
-        corrected = problem.judge(single).corrected if corrected is None else corrected
-        of_more = problem.judge(more).corrected
-        if of_more <= corrected:
-            break
-        single, corrected = more, of_more
+        single = more
     return single
 
 

@@ -47,14 +47,15 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
     keeps the best of what has been reached.
     """
     contenders = close_kernels(model, Y, options, rng.spawn(1)[0])
-    # Other starts have as many latents as the plain one turned out to need.
-    options = options._replace(n_latents=max(single.state.free.inducing.shape[1] for _, single in contenders))
     plain, *scattered = rng.spawn(options.n_starts)
     names = [f"start {i + 1} of {options.n_starts}" if scattered else "" for i in range(options.n_starts)]
     seeds = [plain, *plain.spawn(len(contenders) - 1)]
     jobs = [_Job(names[0], problem, seed, single) for (problem, single), seed in zip(contenders, seeds, strict=True)]
-    others = list(zip(names[1:], scattered, strict=True))
+    interrupted = contenders[0][1].outcome is Outcome.INTERRUPTED
+    others = [] if interrupted else list(zip(names[1:], scattered, strict=True))
     if len(contenders) == 1:
+        # Other starts have as many latents as the plain one turned out to need, here and below.
+        options = options._replace(n_latents=contenders[0][1].state.free.n_latents)
         found, interrupted = _run([*jobs, *(_Job(name, jobs[0].problem, seed) for name, seed in others)], options)
     else:
         found, interrupted = _run(jobs, options)
@@ -62,6 +63,7 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
         if others and not interrupted:
             # The kernel with which its groups were found, not a richer one that it may have in the end.
             problem = jobs[0].problem._replace(model=found[0].one_group.model)
+            options = options._replace(n_latents=found[0].one_group.free.n_latents)
             from_others, interrupted = _run([_Job(name, problem, seed) for name, seed in others], options)
             found += from_others
     # Starts that were cut off say little about how far starts agree.

@@ -31,6 +31,10 @@ class Free:
         return next(iter(self.log_theta.values())).shape[0]
 
     @property
+    def n_latents(self) -> int:
+        return self.inducing.shape[1]
+
+    @property
     def of_columns(self) -> bool:
         """Whether noise and scale belong to the columns; otherwise, as in the paper, they belong to the groups."""
         return self.log_scale is not None
