@@ -37,6 +37,18 @@ hypothesis.settings.register_profile("repeatable", max_examples=15, deadline=Non
 hypothesis.settings.load_profile("repeatable")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_memory_maps():
+    """Forget what was compiled before there is too much of it: every compiled function takes memory maps, of which
+    Linux allows a process 65,530, and one more is a crash."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > 25_000:
+        import jax
+
+        jax.clear_caches()
+
+
 @pytest.fixture(scope="module")
 def float64():
     """Compute as a fit does. For a whole module, because hypothesis runs many examples within one test."""

@@ -154,7 +154,7 @@ def test_a_move_that_brings_its_start_keeps_the_order_of_its_groups(float64, toy
     )
     assert best.labels[0] == 1
     tried = []
-    monkeypatch.setattr("dpgplvm.inference.moves._at_rest", lambda problem, grouping: grouping)
+    monkeypatch.setattr("dpgplvm.inference.moves.at_rest", lambda problem, grouping: grouping)
     monkeypatch.setattr(Problem, "try_to_beat", lambda self, best, start, labels, *iterations: tried.append(labels))
     log = []
     list(improve(problem, best, 60, log))
