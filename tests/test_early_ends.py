@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -37,9 +39,10 @@ def n_evaluations(table):
     calls = []
     with pytest.MonkeyPatch.context() as patch:
         evaluate = Objective.evaluate
-        patch.setattr(Objective, "evaluate", lambda self, free: calls.append(0) or evaluate(self, free))
+        here = threading.get_ident
+        patch.setattr(Objective, "evaluate", lambda self, free: calls.append(here()) or evaluate(self, free))
         search().fit(table)
-    return len(calls)
+    return calls.count(here())
 
 
 @pytest.mark.parametrize("share", np.linspace(0.0, 0.98, 18).round(2))
@@ -86,14 +89,14 @@ def test_when_every_start_fails_so_does_the_fit(monkeypatch, table):
 
 
 def test_a_kernel_that_fails_is_not_chosen(monkeypatch, table):
-    stage = kernel_choice.one_group
+    stage = kernel_choice.climbed_as_one
 
     def rbf_fails(problem, *arguments, **options):
         if "signal_variance" in problem.model.kernel.parameters:
             raise NumericalError("not positive definite")
         return stage(problem, *arguments, **options)
 
-    monkeypatch.setattr(kernel_choice, "one_group", rbf_fails)
+    monkeypatch.setattr(kernel_choice, "climbed_as_one", rbf_fails)
     assert search(kernel="auto").fit(table).kernel_ in ("linear", "rbf+linear")
 
 

@@ -8,8 +8,8 @@ import pytest
 from dpgplvm import DPGPLVM
 from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.kernel_choice import close_kernels
+from dpgplvm.inference.one_group import one_group, with_enough_latents
 from dpgplvm.inference.options import Options
-from dpgplvm.inference.search import one_group, with_enough_latents
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import Linear
 
@@ -35,14 +35,14 @@ def options(**others):
 )
 def test_latents_are_doubled_while_all_of_them_are_used(float64, true, most, has):
     problem, asked, rng = Problem(Model(Linear()), table(true)), options(most_latents=most), np.random.default_rng(0)
-    enough = with_enough_latents(problem, one_group(problem, asked, rng), asked, rng)
-    assert enough.state.free.inducing.shape[1] == has
+    enough = with_enough_latents(one_group(problem, asked, rng), asked, rng)
+    assert enough.common.state.free.inducing.shape[1] == has
 
 
 def test_a_search_begins_with_enough_latents(float64):
     asked = options(most_latents=MOST, kernels=(Linear(),))
-    ((_, single),) = close_kernels(Model(Linear()), table(6), asked, np.random.default_rng(0))
-    assert single.state.free.inducing.shape[1] == MOST
+    (first,) = close_kernels(Model(Linear()), table(6), asked, np.random.default_rng(0))
+    assert first.common.state.free.inducing.shape[1] == MOST
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from dpgplvm.inference.compiled import marginals_of, weights_of
 from dpgplvm.inference.enrich import _straightened, enrich
 from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.moves import at_rest
+from dpgplvm.inference.one_group import one_group
 from dpgplvm.inference.options import Options
-from dpgplvm.inference.search import one_group, with_own_noise
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import RBF, Linear, RBFLinear
 from dpgplvm.model.posterior import mean_at
@@ -31,8 +31,7 @@ def table(bend, seed=0):
 
 def fitted(Y, kernel):
     problem = Problem(Model(kernel), Y)
-    single = one_group(problem, OPTIONS, np.random.default_rng(0))
-    return problem, at_rest(problem, with_own_noise(problem, single, OPTIONS))
+    return problem, at_rest(problem, one_group(problem, OPTIONS, np.random.default_rng(0)).ended)
 
 
 @pytest.mark.parametrize(("bend", "helps"), [(0.0, False), (0.7, True)])

@@ -8,9 +8,9 @@ import pytest
 from dpgplvm.inference import kernel_choice
 from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.kernel_choice import best_by_held_out_rows, close_kernels
+from dpgplvm.inference.one_group import one_group
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
-from dpgplvm.inference.search import one_group, with_own_noise
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import RBF, Linear
 
@@ -27,7 +27,7 @@ def table(bend, n_rows=60):
 
 def fitted(Y, kernel):
     problem = Problem(Model(kernel), Y)
-    return with_own_noise(problem, one_group(problem, OPTIONS, np.random.default_rng(0)), OPTIONS)
+    return one_group(problem, OPTIONS, np.random.default_rng(0)).ended
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,12 @@ def fitted(Y, kernel):
 def test_a_flexible_kernel_is_searched_unless_rows_held_out_are_against_it(float64, monkeypatch, bend, share, kernels):
     monkeypatch.setattr(kernel_choice, "_CLEARLY_AHEAD", share)
     close = close_kernels(Model(RBF()), table(bend), OPTIONS, np.random.default_rng(0))
-    assert [type(problem.model.kernel) for problem, _ in close] == kernels
+    assert [type(first.problem.model.kernel) for first in close] == kernels
 
 
 def test_both_kernels_are_searched_where_no_rows_can_be_held_out(float64):
     close = close_kernels(Model(RBF()), table(0.0, n_rows=20), OPTIONS, np.random.default_rng(0))
-    assert [type(problem.model.kernel) for problem, _ in close] == [Linear, RBF]
+    assert [type(first.problem.model.kernel) for first in close] == [Linear, RBF]
 
 
 @pytest.mark.parametrize(("bend", "kernel"), [(0.0, Linear), (2.0, RBF)])

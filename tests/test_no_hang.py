@@ -242,7 +242,7 @@ import sys
 import jax
 import numpy as np
 from dpgplvm.inference.objective import Objective
-from dpgplvm.inference.start import from_principal_components
+from dpgplvm.inference.start import start_from_embedding
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import RBF
 from dpgplvm.numerics import computing
@@ -252,7 +252,7 @@ Y = np.sin(rng.normal(size=(300, 10)) @ rng.normal(size=(10, 60))) + 0.1 * rng.n
 with computing():
     model = Model(RBF())
     objective = Objective(model, Y)
-    start = from_principal_components(model, Y, n_latents=10, n_inducing=50, n_groups=10, rng=rng, noise=sys.argv[1])
+    start = start_from_embedding(model, Y, n_latents=10, n_inducing=50, n_groups=10, rng=rng, noise=sys.argv[1])
     for _ in range(int(sys.argv[2])):
         here = jax.tree.map(lambda value: np.asarray(value) + 0.01 * rng.normal(size=np.shape(value)), start)
         found = objective.evaluate(here)

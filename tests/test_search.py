@@ -19,7 +19,7 @@ from dpgplvm.inference.climb import climb
 from dpgplvm.inference.grouping import Grouping, Problem, reordered, start_from_labels
 from dpgplvm.inference.moves import improve
 from dpgplvm.inference.objective import Objective
-from dpgplvm.inference.start import from_principal_components
+from dpgplvm.inference.start import start_from_embedding
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import RBF
 from dpgplvm.model.posterior import inducing_weights, mean_at
@@ -56,7 +56,7 @@ def test_accepted_moves_raise_the_corrected_bound(fitted):
 
 def test_groups_not_in_play_cost_nothing_and_change_nothing(float64, toy):
     Y = toy[0]
-    free = from_principal_components(Model(RBF()), Y, 3, 10, 5, np.random.default_rng(0))
+    free = start_from_embedding(Model(RBF()), Y, 3, 10, 5, np.random.default_rng(0))
     alone = Objective(Model(RBF()), Y, n_in_play=2).evaluate(free)
     moved = Free(
         free.latents,

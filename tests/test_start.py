@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from dpgplvm.inference.start import SCATTER, filled, finest_precision, from_principal_components, principal_components
+from dpgplvm.inference.embeddings import filled, principal_components
+from dpgplvm.inference.start import SCATTER, finest_precision, start_from_embedding
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import NAMED_KERNELS, RBF
 
@@ -88,7 +89,7 @@ def test_one_column_is_filled_with_its_mean():
 
 def test_components_are_sklearns_with_unit_variance():
     Y, _ = low_rank(4, noise=0.3)
-    found = principal_components(Y, RANK)
+    found = principal_components(Y, RANK).places
     wanted = PCA(RANK, whiten=True).fit_transform(Y) * np.sqrt(N / (N - 1))
     np.testing.assert_allclose(np.abs(found), np.abs(wanted), atol=1e-10)
     np.testing.assert_allclose(found.var(axis=0), 1.0)
@@ -96,7 +97,7 @@ def test_components_are_sklearns_with_unit_variance():
 
 def test_components_survive_gaps():
     Y, rng = low_rank(5, noise=0.05)
-    whole, gappy = principal_components(Y, RANK), principal_components(with_gaps(Y, rng), RANK)
+    whole, gappy = (principal_components(table, RANK).places for table in (Y, with_gaps(Y, rng)))
     # The same subspace: all of one is explained by the other.
     left = whole - gappy @ np.linalg.lstsq(gappy, whole)[0]
     assert rms(left) < 0.2
@@ -104,14 +105,14 @@ def test_components_survive_gaps():
 
 def test_a_component_without_variance_is_switched_off():
     Y, _ = low_rank(6)
-    found = principal_components(Y, RANK + 2)
+    found = principal_components(Y, RANK + 2).places
     np.testing.assert_array_equal(found[:, RANK:], 0.0)
     np.testing.assert_allclose(found[:, :RANK].var(axis=0), 1.0)
 
 
 def start_of(Y, noise="group", scattered=False, kernel="rbf", seed=0):
     rng = np.random.default_rng(seed)
-    return from_principal_components(Model(NAMED_KERNELS[kernel]), Y, 2, 5, 3, rng, noise, scattered)
+    return start_from_embedding(Model(NAMED_KERNELS[kernel]), Y, 2, 5, 3, rng, noise, scattered)
 
 
 @pytest.mark.parametrize("kernel", sorted(NAMED_KERNELS))
@@ -143,7 +144,7 @@ def test_scattered_starts_are_other_places_of_the_same_size(float64):
 def test_a_start_has_no_gaps(float64):
     Y, rng = low_rank(9, noise=0.3)
     gappy = with_gaps(Y, rng)
-    free = from_principal_components(Model(RBF()), gappy, 2, 5, 3, rng, "column", scattered=True)
+    free = start_from_embedding(Model(RBF()), gappy, 2, 5, 3, rng, "column", scattered=True)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(free))
     np.testing.assert_allclose(
         np.exp(-free.log_noise_precision), np.full(D, 0.1 * np.nanvar(gappy, axis=0).mean()), rtol=1e-12

@@ -13,10 +13,11 @@ from dpgplvm.inference.grouping import Grouping, Problem
 from dpgplvm.inference.mixed import MixedObjective, MixedVariables
 from dpgplvm.inference.moves import Move
 from dpgplvm.inference.objective import Objective
+from dpgplvm.inference.one_group import OF_COLUMNS
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
-from dpgplvm.inference.search import OF_COLUMNS, go_on
-from dpgplvm.inference.start import finest_precision, from_principal_components
+from dpgplvm.inference.search import go_on
+from dpgplvm.inference.start import finest_precision, start_from_embedding
 from dpgplvm.inference.starts import Start, search_from_several_starts
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free, State
@@ -83,7 +84,7 @@ def _climb_in_stages(
     """Climb with the noise held, then common to all columns, then with all of it free: free from the start, all may end
     up explained as noise."""
     if start is None:
-        free = from_principal_components(model, Y, *options.sizes, rng, options.noise)
+        free = start_from_embedding(model, Y, *options.sizes, rng, options.noise)
     else:
         free = start.free if isinstance(start, State) else start
     variables: Any = free

@@ -1,8 +1,9 @@
 """Which kernel to search with, where there are several to choose from.
 
-Each is fitted with one group. Where a linear kernel has the higher bound, that does not say that it is better, because
-bounds of flexible kernels are less tight: it can still predict worse. Then what each says about rows that were held out
-decides; and where that does not settle it either, groups are searched for with both and judged in the same way.
+Each is fitted with one group, a flexible one from several embeddings of the rows, of which the best is kept. Where a
+linear kernel has the higher bound, that does not say that it is better, because bounds of flexible kernels are less
+tight: it can still predict worse. Then what each says about rows that were held out decides; and where that does not
+settle it either, groups are searched for with both and judged in the same way.
 """
 
 from __future__ import annotations
@@ -12,20 +13,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from threading import Event
+from typing import NamedTuple
 
 import jax.numpy as jnp
+import joblib
 import numpy as np
 
-from dpgplvm.inference.climb import Callback, Climb
+from dpgplvm.inference.climb import Callback
 from dpgplvm.inference.compiled import marginals_of
+from dpgplvm.inference.embeddings import Embedding, embeddings_for, principal_components
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem
+from dpgplvm.inference.one_group import OneGroup, climbed_as_one, start_of, with_enough_latents
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.particles import posterior_of_rows
 from dpgplvm.inference.predictor import Predictor
-from dpgplvm.inference.search import one_group, with_enough_latents, with_own_noise
 from dpgplvm.inference.start import finest_precision
 from dpgplvm.model.bound import Model
+from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError, double_precision
 
 # Nats an entry of rows that were held out by which a kernel is so far ahead that others are not worth a search.
@@ -35,54 +40,44 @@ _SHARE_LEARNED, _MOST_LEARNED, _FEWEST_HELD_OUT, _MOST_HELD_OUT = 2 / 3, 1000, 1
 _ITERATIONS, _TOLERANCE = 60, 1e-7
 
 
-def close_kernels(
-    model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator
-) -> list[tuple[Problem, Climb]]:
-    """Kernels worth a search, best first, and the fit of one group with each, with the noise still common to all
-    columns: that of columns can make a flexible kernel look good by what it does to a few of them.
+def close_kernels(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator) -> list[OneGroup]:
+    """Fits of one group with the kernels that are worth a search, the best first.
 
-    It is the most flexible one where that has the highest corrected bound. Otherwise they are those that say nearly as
-    much about rows held out as the best does. After Ctrl-C there is one, the first that got anywhere.
+    It is the most flexible one where that has the highest corrected bound while the noise is still common to all
+    columns: that of columns can make a flexible kernel look good by what it does to a few of them. Otherwise they are
+    those that say nearly as much about rows held out as the best does. After Ctrl-C there is one, the first that got
+    anywhere.
     """
     ceiling = finest_precision(Y, options.noise)
     problems = [
         Problem(replace(model, kernel=kernel), Y, ceiling, options.reporter)
         for kernel in options.kernels or (model.kernel,)
     ]
-    singles = _side_by_side(problems, options, rng.spawn(len(problems)))
-    pairs = zip(problems, singles, strict=True)
-    reached = [(problem, single) for problem, single in pairs if isinstance(single, Climb)]
-    if not reached:
-        raise next(failure for failure in singles if isinstance(failure, NumericalError))
-    if reached[0][1].outcome is Outcome.INTERRUPTED:
-        return reached[:1]
+    reached = _first_stages(problems, options, rng)
+    if reached[0].own is None:
+        return reached
     try:
-        reached = _close(reached, options, rng)
-        return [(problem, with_enough_latents(problem, single, options, rng)) for problem, single in reached]
+        return [with_enough_latents(first, options, rng) for first in _close(reached, rng)]
     except (Interrupted, KeyboardInterrupt):
-        problem, single = reached[0]
-        return [(problem, single._replace(outcome=Outcome.INTERRUPTED))]
+        return [reached[0].interrupted()]
 
 
-def _close(
-    reached: list[tuple[Problem, Climb]], options: Options, rng: np.random.Generator
-) -> list[tuple[Problem, Climb]]:
+def _close(reached: list[OneGroup], rng: np.random.Generator) -> list[OneGroup]:
     if len(reached) == 1:
         return reached
-    best = int(np.argmax([_corrected(problem, single) for problem, single in reached]))
+    best = int(np.argmax([_corrected(first) for first in reached]))
     if best == 0:
         return reached[:1]
-    found = [with_own_noise(problem, single, options) for problem, single in reached]
-    densities = densities_of_held_out_rows(found, reached[0][0], rng)
+    densities = densities_of_held_out_rows([first.ended for first in reached], reached[0].problem, rng)
     if densities is None:
         return [reached[best], *reached[:best]]
     order = np.argsort(densities)[::-1]
     return [reached[i] for i in order if densities[i] >= densities.max() - _CLEARLY_AHEAD]
 
 
-def _corrected(problem: Problem, single: Climb) -> float:
+def _corrected(first: OneGroup) -> float:
     try:
-        return problem.judge(single).corrected
+        return first.problem.judge(first.common).corrected
     except NumericalError:
         return -np.inf
 
@@ -128,32 +123,52 @@ def _density(grouping: Grouping, problem: Problem, learned: np.ndarray, held_out
         return -np.inf
 
 
-def _side_by_side(
-    problems: list[Problem], options: Options, seeds: list[np.random.Generator]
-) -> list[Climb | NumericalError | None]:
-    """The first stage with each kernel, on threads of their own: one group keeps one core busy. Ctrl-C ends all of them
-    and leaves only the first, as far as it got."""
-    stop = Event()
+def _first_stages(problems: list[Problem], options: Options, rng: np.random.Generator) -> list[OneGroup]:
+    """The first stage with each kernel, from the embedding that leads furthest; kernels that fail are left out."""
+    jobs: list[_Job] = []
+    for problem, seed in zip(problems, rng.spawn(len(problems)), strict=True):
+        # A kernel of finite rank is of a plane, which principal components find.
+        flexible = problem.model.kernel.rank(options.n_latents) is None
+        embeddings = embeddings_for(len(problem.Y)) if flexible else [principal_components]
+        jobs += [_Job(problem, start_of(problem, options, seed, one), one) for one in embeddings]
+    ended = _side_by_side(jobs, options)
+    reached = [one for one in ended if isinstance(one, OneGroup)]
+    if not reached:
+        raise next(failure for failure in ended if isinstance(failure, NumericalError))
+    if reached[0].own is None:
+        return reached[:1]
+    by_kernel = [[first for first in reached if first.problem is problem] for problem in problems]
+    return [max(firsts, key=lambda first: first.ended.corrected) for firsts in by_kernel if firsts]
 
-    def stage(problem: Problem, seed: np.random.Generator, callback: Callback | None = None) -> Climb | NumericalError:
+
+class _Job(NamedTuple):
+    problem: Problem
+    start: Free
+    embedding: Embedding
+
+    def run(self, options: Options, callback: Callback | None = None) -> OneGroup | NumericalError:
         try:
             with double_precision():
-                return one_group(problem, options, seed, callback=callback)
+                return climbed_as_one(self.problem, options, self.start, self.embedding, callback)
         except NumericalError as error:
             return error
 
-    with ThreadPoolExecutor(len(problems)) as threads:
-        rest = zip(problems[1:], seeds[1:], strict=True)
-        others = [threads.submit(stage, problem, seed, lambda *_: stop.is_set()) for problem, seed in rest]
-        first: Climb | NumericalError | None = None
+
+def _side_by_side(jobs: list[_Job], options: Options) -> list[OneGroup | NumericalError | None]:
+    """All jobs, on threads of their own: one group keeps one core busy. Ctrl-C ends all of them and leaves only the
+    first, as far as it got."""
+    stop = Event()
+    with ThreadPoolExecutor(joblib.cpu_count()) as threads:
+        others = [threads.submit(job.run, options, lambda *_: stop.is_set()) for job in jobs[1:]]
+        first: OneGroup | NumericalError | None = None
         try:
-            first = stage(problems[0], seeds[0])
-            if not (isinstance(first, Climb) and first.outcome is Outcome.INTERRUPTED):
+            first = jobs[0].run(options)
+            if not (isinstance(first, OneGroup) and first.own is None):
                 return [first, *(other.result() for other in others)]
         except KeyboardInterrupt:
-            if not isinstance(first, Climb):
+            if not isinstance(first, OneGroup):
                 raise
-            first = first._replace(outcome=Outcome.INTERRUPTED)
+            first = first.interrupted()
         finally:
             stop.set()
         return [first, *(None for _ in others)]

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpgplvm.inference.climb import Callback, Climb
+from dpgplvm.inference.embeddings import principal_components
 from dpgplvm.inference.outcome import Outcome
-from dpgplvm.inference.start import principal_components, useful_inducing
+from dpgplvm.inference.start import useful_inducing
 from dpgplvm.model.bound import Model, elbo_terms
 from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Sticks
@@ -30,7 +31,7 @@ def start(
     model: Model, Y: np.ndarray, n_latents: int, n_inducing: int, n_groups: int, rng: np.random.Generator
 ) -> dict[str, object]:
     """Initial values of every variable, all unconstrained."""
-    mean = principal_components(Y, n_latents)
+    mean, _ = principal_components(Y, n_latents)
     n_inducing = useful_inducing(model, n_inducing, *mean.shape)
     hyperprior = model.hyperprior
     widths = {"relevance": hyperprior.relevance, "scale": hyperprior.scale}

@@ -1,4 +1,4 @@
-"""Where a climb starts: latents from principal components, inducing points among them, groups nearly alike."""
+"""Where a climb starts: latents from an embedding, inducing points among them, groups nearly alike."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from dpgplvm.inference.climb import Ceiling
+from dpgplvm.inference.embeddings import Embedding, principal_components
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
 
@@ -18,42 +19,7 @@ START_NOISE_SHARE = 0.1
 SCATTER = 0.5
 
 
-def principal_components(Y: np.ndarray, n_latents: int) -> np.ndarray:
-    """[N, Q] scores of the first Q principal components, each of unit variance."""
-    return _components(Y, n_latents)[0]
-
-
-def _components(Y: np.ndarray, n_latents: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scores [N, Q] and singular values [Q]; gaps are filled by the model of the components itself."""
-    centred = filled(Y, n_latents)
-    left, sizes, _ = np.linalg.svd(centred - centred.mean(axis=0), full_matrices=False)
-    scores = left[:, :n_latents] * np.sqrt(len(Y))
-    # A component without variance has an arbitrary direction; as a latent it starts switched off.
-    return np.where(sizes[:n_latents] > 1e-8 * sizes[0], scores, 0.0), sizes[:n_latents]
-
-
-def filled(Y: np.ndarray, n_components: int, max_iter: int = 200, tol: float = 1e-5) -> np.ndarray:
-    """Y with its gaps (NaN) filled by probabilistic PCA: expectation and maximisation in turn, from column means."""
-    gaps = np.isnan(Y)
-    if not gaps.any():
-        return Y
-    Y = np.where(gaps, np.nanmean(Y, axis=0), Y)
-    n_components = min(n_components, min(Y.shape) - 1)
-    for _ in range(max_iter):
-        mean = Y.mean(axis=0)
-        left, sizes, right = np.linalg.svd(Y - mean, full_matrices=False)
-        # Shrunk as the posterior mean of probabilistic PCA is, so that gaps are not filled with noise.
-        noise = (sizes[n_components:] ** 2).mean()
-        kept = np.maximum(sizes[:n_components] - noise / np.maximum(sizes[:n_components], 1e-300), 0.0)
-        guess = mean + (left[:, :n_components] * kept) @ right[:n_components]
-        change = np.abs(guess - Y)[gaps].max()
-        Y = np.where(gaps, guess, Y)
-        if change < tol * Y.std():
-            break
-    return Y
-
-
-def from_principal_components(
+def start_from_embedding(
     model: Model,
     Y: np.ndarray,
     n_latents: int,
@@ -62,12 +28,13 @@ def from_principal_components(
     rng: np.random.Generator,
     noise: str = "group",
     scattered: bool = False,
+    embedding: Embedding = principal_components,
 ) -> Free:
-    """Principal components as latents, k-means centres of them as inducing points, a tenth of the variance as noise.
+    """Embedded rows as latents, k-means centres of them as inducing points, a tenth of the variance as noise.
 
     Scattered, every row is moved by a random step: another place to start from.
     """
-    mean, sizes = _components(Y, n_latents)
+    mean, sizes = embedding(Y, n_latents)
     if scattered:
         mean = (mean + SCATTER * rng.normal(size=mean.shape)) / np.sqrt(1.0 + SCATTER**2)
     variance = np.full(mean.shape, START_LATENT_VARIANCE)

@@ -10,9 +10,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.metrics import adjusted_rand_score
 
-from dpgplvm.inference.climb import Climb
 from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.kernel_choice import best_by_held_out_rows, close_kernels
+from dpgplvm.inference.one_group import OneGroup
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
@@ -50,12 +50,11 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
     plain, *scattered = rng.spawn(options.n_starts)
     names = [f"start {i + 1} of {options.n_starts}" if scattered else "" for i in range(options.n_starts)]
     seeds = [plain, *plain.spawn(len(contenders) - 1)]
-    jobs = [_Job(names[0], problem, seed, single) for (problem, single), seed in zip(contenders, seeds, strict=True)]
-    interrupted = contenders[0][1].outcome is Outcome.INTERRUPTED
+    jobs = [_Job(names[0], first.problem, seed, first) for first, seed in zip(contenders, seeds, strict=True)]
+    interrupted = contenders[0].own is None
     others = [] if interrupted else list(zip(names[1:], scattered, strict=True))
     if len(contenders) == 1:
-        # Other starts have as many latents as the plain one turned out to need, here and below.
-        options = options._replace(n_latents=contenders[0][1].state.free.n_latents)
+        options = _like(contenders[0], options)
         found, interrupted = _run([*jobs, *(_Job(name, jobs[0].problem, seed) for name, seed in others)], options)
     else:
         found, interrupted = _run(jobs, options)
@@ -63,7 +62,8 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
         if others and not interrupted:
             # The kernel with which its groups were found, not a richer one that it may have in the end.
             problem = jobs[0].problem._replace(model=found[0].one_group.model)
-            options = options._replace(n_latents=found[0].one_group.free.n_latents)
+            first = next(first for first in contenders if first.problem.model == problem.model)
+            options = _like(first, options)
             from_others, interrupted = _run([_Job(name, problem, seed) for name, seed in others], options)
             found += from_others
     # Starts that were cut off say little about how far starts agree.
@@ -75,17 +75,22 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
     return Searched(best, [_start(one) for one in compared], together)
 
 
+def _like(first: OneGroup, options: Options) -> Options:
+    """Other starts have as many latents as the plain one turned out to need, and are scattered around its rows."""
+    return options._replace(n_latents=first.common.state.free.n_latents, embedding=first.embedding)
+
+
 class _Job(NamedTuple):
     """One search."""
 
     name: str
     problem: Problem
     rng: np.random.Generator
-    single: Climb | None = None  # None: from scattered latents
+    first: OneGroup | None = None  # None: from scattered latents
 
     def run(self, options: Options) -> Found | NumericalError:
         try:
-            return search(self.problem, options, self.rng, self.single)
+            return search(self.problem, options, self.rng, self.first)
         except NumericalError as error:
             return error
 
@@ -95,7 +100,7 @@ def _run(jobs: list[_Job], options: Options) -> tuple[list[Found], bool]:
     run = _one_after_the_other if options.n_jobs in (None, 1) or len(jobs) == 1 else _in_processes
     ended, interrupted = run(jobs, options)
     found = [one for one in ended if isinstance(one, Found)]
-    if not found and jobs[0].single is not None:
+    if not found and jobs[0].first is not None:
         raise next((one for one in ended if isinstance(one, NumericalError)), KeyboardInterrupt())
     return found, interrupted
 
@@ -135,9 +140,9 @@ def _in_processes(jobs: list[_Job], options: Options) -> tuple[list[Found | Nume
             warnings.simplefilter("ignore")  # joblib warns of what it need not finish
             results.close()
     found = [one for _, one in sorted(ended.items())]
-    if interrupted and not any(isinstance(one, Found) for one in found) and jobs[0].single is not None:
+    if interrupted and not any(isinstance(one, Found) for one in found) and jobs[0].first is not None:
         # What there was before the workers began.
-        cut_off = jobs[0]._replace(single=jobs[0].single._replace(outcome=Outcome.INTERRUPTED))
+        cut_off = jobs[0]._replace(first=jobs[0].first.interrupted())
         found.append(cut_off.run(options))
     return found, interrupted
 
