@@ -89,14 +89,14 @@ def test_when_every_start_fails_so_does_the_fit(monkeypatch, table):
 
 
 def test_a_kernel_that_fails_is_not_chosen(monkeypatch, table):
-    stage = kernel_choice.climbed_as_one
+    stage = kernel_choice.begin
 
     def rbf_fails(problem, *arguments, **options):
         if "signal_variance" in problem.model.kernel.parameters:
             raise NumericalError("not positive definite")
         return stage(problem, *arguments, **options)
 
-    monkeypatch.setattr(kernel_choice, "climbed_as_one", rbf_fails)
+    monkeypatch.setattr(kernel_choice, "begin", rbf_fails)
     assert search(kernel="auto").fit(table).kernel_ in ("linear", "rbf+linear")
 
 

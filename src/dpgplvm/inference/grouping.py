@@ -27,6 +27,8 @@ from dpgplvm.numerics import NumericalError
 # A climb is given up when it would have to go on this many times as fast as it does to get where it should.
 _OPTIMISM = 2.0
 _ITERATIONS_WATCHED = 8
+# Columns that go back to where they were have answered the question, unless their latents gained this much by it.
+GAIN_OF_LATENTS = 5.0
 # Weights times this, variances of latents no less than that, and so many iterations: functions smooth enough to unfold.
 _SMOOTHER, _VAGUE, _SMOOTH = 0.3, 0.1, 120
 
@@ -100,14 +102,14 @@ class Problem(NamedTuple):
         self, best: Grouping, start: Free, labels: np.ndarray, n_held: int, n_free: int, tol: float
     ) -> Grouping | None:
         """The same, or None: where the bound cannot be evaluated, as soon as it is plain that it stays below, or where
-        columns that are free go back to the groups that they came from and nothing is won by it."""
+        columns that are free go back to the groups that they came from and next to nothing is won by it."""
         wanted = best.corrected + best.occam_per_group * (labels.max() + 1)
         try:
             start = self._held(start, labels, n_held, tol, _Watch(wanted, n_held + n_free))
             if not np.array_equal(canonical(labels), canonical(best.labels)):
                 freed = Objective(self.model, self.Y, n_in_play=labels.max() + 1).evaluate(start)
                 back = np.array_equal(canonical(np.asarray(freed.state.phi).argmax(axis=1)), canonical(best.labels))
-                if back and freed.value < best.climb.value:
+                if back and freed.value < best.climb.value + GAIN_OF_LATENTS:
                     return None
             return self._inferred(start, labels, n_free, tol, _Watch(wanted, n_free))
         except (NumericalError, _Hopeless):

@@ -8,12 +8,12 @@ settle it either, groups are searched for with both and judged in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from threading import Event
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import joblib
@@ -21,16 +21,15 @@ import numpy as np
 
 from dpgplvm.inference.climb import Callback
 from dpgplvm.inference.compiled import marginals_of
-from dpgplvm.inference.embeddings import Embedding, embeddings_for, principal_components
+from dpgplvm.inference.embeddings import embeddings_for, principal_components
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem
-from dpgplvm.inference.one_group import OneGroup, climbed_as_one, start_of, with_enough_latents
+from dpgplvm.inference.one_group import OneGroup, begin, finish, start_of, with_enough_latents
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.particles import posterior_of_rows
 from dpgplvm.inference.predictor import Predictor
 from dpgplvm.inference.start import finest_precision
 from dpgplvm.model.bound import Model
-from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError, double_precision
 
 # Nats an entry of rows that were held out by which a kernel is so far ahead that others are not worth a search.
@@ -38,6 +37,8 @@ _CLEARLY_AHEAD = 0.02
 # Rows to learn from, as a share and at most; rows that are held out, at least and at most.
 _SHARE_LEARNED, _MOST_LEARNED, _FEWEST_HELD_OUT, _MOST_HELD_OUT = 2 / 3, 1000, 10, 150
 _ITERATIONS, _TOLERANCE = 60, 1e-7
+
+_Stage = Callable[..., OneGroup]  # takes a callback
 
 
 def close_kernels(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator) -> list[OneGroup]:
@@ -54,8 +55,8 @@ def close_kernels(model: Model, Y: np.ndarray, options: Options, rng: np.random.
         for kernel in options.kernels or (model.kernel,)
     ]
     reached = _first_stages(problems, options, rng)
-    if reached[0].own is None:
-        return reached
+    if reached[0].is_interrupted:
+        return reached[:1]
     try:
         return [with_enough_latents(first, options, rng) for first in _close(reached, rng)]
     except (Interrupted, KeyboardInterrupt):
@@ -124,51 +125,72 @@ def _density(grouping: Grouping, problem: Problem, learned: np.ndarray, held_out
 
 
 def _first_stages(problems: list[Problem], options: Options, rng: np.random.Generator) -> list[OneGroup]:
-    """The first stage with each kernel, from the embedding that leads furthest; kernels that fail are left out."""
-    jobs: list[_Job] = []
+    """The first stage with each kernel, from the embedding that leads furthest in a few iterations; kernels that fail
+    are left out."""
+    plain: list[_Stage] = []
+    others: list[_Stage] = []
     for problem, seed in zip(problems, rng.spawn(len(problems)), strict=True):
         # A kernel of finite rank is of a plane, which principal components find.
         flexible = problem.model.kernel.rank(options.n_latents) is None
         embeddings = embeddings_for(len(problem.Y)) if flexible else [principal_components]
-        jobs += [_Job(problem, start_of(problem, options, seed, one), one) for one in embeddings]
-    ended = _side_by_side(jobs, options)
+        first, *rest = (partial(begin, problem, options, start_of(problem, options, seed, e), e) for e in embeddings)
+        plain.append(first)
+        others += rest
+    # What is the same is compiled twice when two threads ask for it at once: the other embeddings come after it is.
+    ended = _side_by_side(plain)
+    if others and not _any_interrupted(ended):
+        try:
+            ended += _side_by_side(others)
+        except KeyboardInterrupt:  # before any had gone anywhere
+            ended = [one.interrupted() for one in _successes(ended)]
+    begun = _successes(ended)
+    if _any_interrupted(begun):
+        return [max(begun, key=_height).interrupted()]
+    by_kernel = [[one for one in begun if one.problem is problem] for problem in problems]
+    furthest = [max(ones, key=_height) for ones in by_kernel if ones]
+    finished = _side_by_side([partial(finish, one, options) for one in furthest])
+    return _successes(finished)
+
+
+def _successes(ended: Sequence[OneGroup | NumericalError]) -> list[OneGroup]:
+    """Those that did not fail; where all did, so does this."""
     reached = [one for one in ended if isinstance(one, OneGroup)]
     if not reached:
         raise next(failure for failure in ended if isinstance(failure, NumericalError))
-    if reached[0].own is None:
-        return reached[:1]
-    by_kernel = [[first for first in reached if first.problem is problem] for problem in problems]
-    return [max(firsts, key=lambda first: first.ended.corrected) for firsts in by_kernel if firsts]
+    return reached
 
 
-class _Job(NamedTuple):
-    problem: Problem
-    start: Free
-    embedding: Embedding
+def _any_interrupted(ended: Sequence[OneGroup | NumericalError]) -> bool:
+    return any(isinstance(one, OneGroup) and one.is_interrupted for one in ended)
 
-    def run(self, options: Options, callback: Callback | None = None) -> OneGroup | NumericalError:
+
+def _height(reached: OneGroup) -> float:
+    return reached.common.value
+
+
+def _side_by_side(stages: list[_Stage]) -> list[OneGroup | NumericalError]:
+    """All of these, on threads of their own: one group keeps one core busy. Ctrl-C ends all of them and leaves only the
+    first, as far as it got."""
+    stop = Event()
+
+    def run(stage: _Stage, callback: Callback | None = None) -> OneGroup | NumericalError:
         try:
             with double_precision():
-                return climbed_as_one(self.problem, options, self.start, self.embedding, callback)
+                return stage(callback=callback)
         except NumericalError as error:
             return error
 
-
-def _side_by_side(jobs: list[_Job], options: Options) -> list[OneGroup | NumericalError | None]:
-    """All jobs, on threads of their own: one group keeps one core busy. Ctrl-C ends all of them and leaves only the
-    first, as far as it got."""
-    stop = Event()
     with ThreadPoolExecutor(joblib.cpu_count()) as threads:
-        others = [threads.submit(job.run, options, lambda *_: stop.is_set()) for job in jobs[1:]]
+        others = [threads.submit(run, stage, lambda *_: stop.is_set()) for stage in stages[1:]]
         first: OneGroup | NumericalError | None = None
         try:
-            first = jobs[0].run(options)
-            if not (isinstance(first, OneGroup) and first.own is None):
-                return [first, *(other.result() for other in others)]
+            first = run(stages[0])
+            if isinstance(first, OneGroup) and first.is_interrupted:
+                return [first]
+            return [first, *(other.result() for other in others)]
         except KeyboardInterrupt:
             if not isinstance(first, OneGroup):
                 raise
-            first = first.interrupted()
+            return [first.interrupted()]
         finally:
             stop.set()
-        return [first, *(None for _ in others)]

@@ -17,7 +17,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from dpgplvm.inference.axes import Slopes
 from dpgplvm.inference.compiled import marginals_of
-from dpgplvm.inference.grouping import Grouping, Problem, start_from_labels
+from dpgplvm.inference.grouping import GAIN_OF_LATENTS, Grouping, Problem, start_from_labels
 from dpgplvm.inference.occam import used_latents
 from dpgplvm.inference.profiles import canonical, column_profiles, trees
 from dpgplvm.inference.progress import Reporter
@@ -27,7 +27,7 @@ from dpgplvm.numerics import NumericalError
 
 # A merge that loses more than this before anything has adapted to it is not worth a climb.
 _HOPELESS_LOSS = 400.0
-_LEAST_GAIN, _GAIN_OF_LATENTS = 0.5, 5.0
+_LEAST_GAIN = 0.5
 # A move that ends this little below its origin may get above it with more iterations.
 _WORTH_ANOTHER_CLIMB = 15.0
 # A latent is worth trying without when it makes up less than this of what the columns do.
@@ -81,11 +81,10 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
                 move = Move(proposal.kind, best.n_groups, int(labels.max()) + 1, best.corrected, None, False)
                 note(move, log, problem.reporter)
                 continue
-            # Columns that go back to where they were have answered the question, whatever their latents gained by it.
             back = proposal.start is None and np.array_equal(canonical(found.labels), canonical(best.labels))
             if not back and 0.0 < best.corrected - found.corrected < _WORTH_ANOTHER_CLIMB:
                 found = at_rest(problem, found)
-            helped = found.corrected > best.corrected + (_GAIN_OF_LATENTS if back else _LEAST_GAIN)
+            helped = found.corrected > best.corrected + (GAIN_OF_LATENTS if back else _LEAST_GAIN)
             move = Move(proposal.kind, best.n_groups, found.n_groups, best.corrected, found.corrected, helped)
             note(move, log, problem.reporter)
             if helped:

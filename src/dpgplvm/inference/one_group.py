@@ -18,8 +18,9 @@ from dpgplvm.inference.start import start_from_embedding
 from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError
 
-# Iterations with the noise held, with it common to all columns, and with noise of columns.
-_NOISE_HELD, _NOISE_FREE, _OWN_NOISE, _LOOSE = 60, 100, 60, 1e-7
+# Iterations with the noise held, with it common to all columns, so many of which tell starts apart, and with noise of
+# columns.
+_NOISE_HELD, _NOISE_FREE, _NOISE_TRIED, _OWN_NOISE, _LOOSE = 60, 100, 20, 60, 1e-7
 # What every column has for itself, where columns have noise and scale of their own.
 OF_COLUMNS = ("log_noise_precision", "log_scale")
 
@@ -29,12 +30,16 @@ class OneGroup(NamedTuple):
 
     problem: Problem
     common: Climb  # with the noise common to all columns
-    own: Grouping | None  # with noise of columns set free, where they are to have it; None: interrupted before
+    own: Grouping | None = None  # with noise of columns set free, where they are to have it; None: not that far
     embedding: Embedding = principal_components
 
     @property
+    def is_interrupted(self) -> bool:
+        return self.common.outcome is Outcome.INTERRUPTED
+
+    @property
     def ended(self) -> Grouping:
-        """What it ended with, where it was not interrupted."""
+        """What it ended with, where it got that far."""
         assert self.own is not None
         return self.own
 
@@ -51,8 +56,7 @@ def one_group(
     scattered: bool = False,
 ) -> OneGroup:
     """The first stage from one embedding of the rows."""
-    start = start_of(problem, options, rng, embedding, scattered)
-    return climbed_as_one(problem, options, start, embedding)
+    return finish(begin(problem, options, start_of(problem, options, rng, embedding, scattered), embedding), options)
 
 
 def start_of(
@@ -66,30 +70,53 @@ def start_of(
     return start_from_embedding(problem.model, problem.Y, *options.sizes, rng, options.noise, scattered, embedding)
 
 
-def climbed_as_one(
+def begin(
     problem: Problem, options: Options, start: Free, embedding: Embedding, callback: Callback | None = None
 ) -> OneGroup:
-    """With free noise from the start a fit can end with everything explained as noise, and with free noise of columns
-    with all columns but a few; so noise is held at first, then common to all columns, and theirs last."""
-    objective = Objective(problem.model, problem.Y, n_in_play=1)
-    tie = OF_COLUMNS if options.noise == "column" else ()
+    """As far as it takes to tell good starts from bad ones.
+
+    With free noise from the start a fit can end with everything explained as noise, and with free noise of columns with
+    all columns but a few; so noise is held at first, then common to all columns, and theirs last.
+    """
     problem.reporter.enter("one group")
+    held = _climbed(problem, options, start, _NOISE_HELD, callback, {"log_noise_precision"})
+    begun = OneGroup(problem, held, embedding=embedding)
+    return begun if begun.is_interrupted else _went_on(begun, options, _NOISE_TRIED, callback)
 
-    def climbed(free: Free, max_iter: int, hold: Collection[str] = ()) -> Climb:
-        watched = problem.reporter.of_climb(1, callback)
-        return climb(objective, free, max_iter, _LOOSE, hold, tie, problem.ceiling, watched)
 
-    reached = climbed(start, _NOISE_HELD, {"log_noise_precision"})
-    if reached.outcome is not Outcome.INTERRUPTED:
-        try:
-            reached = climbed(reached.state.free, _NOISE_FREE)
-            if reached.outcome is not Outcome.INTERRUPTED:
-                return OneGroup(problem, reached, _with_own_noise(problem, reached, options), embedding)
-        except KeyboardInterrupt:  # before a climb had gone anywhere
-            pass
-        except Interrupted as stopped:
-            reached = stopped.reached
-    return OneGroup(problem, reached, None, embedding).interrupted()
+def finish(begun: OneGroup, options: Options, callback: Callback | None = None) -> OneGroup:
+    """The rest of the first stage."""
+    if not begun.is_interrupted:
+        begun = _went_on(begun, options, _NOISE_FREE - _NOISE_TRIED, callback)
+    if begun.is_interrupted:
+        return begun
+    try:
+        return begun._replace(own=_with_own_noise(begun.problem, begun.common, options))
+    except KeyboardInterrupt:
+        return begun.interrupted()
+    except Interrupted as stopped:
+        return begun._replace(common=stopped.reached)
+
+
+def _went_on(begun: OneGroup, options: Options, max_iter: int, callback: Callback | None) -> OneGroup:
+    try:
+        return begun._replace(common=_climbed(begun.problem, options, begun.common.state.free, max_iter, callback))
+    except KeyboardInterrupt:  # before it had gone anywhere
+        return begun.interrupted()
+
+
+def _climbed(
+    problem: Problem,
+    options: Options,
+    free: Free,
+    max_iter: int,
+    callback: Callback | None,
+    hold: Collection[str] = (),
+) -> Climb:
+    tie = OF_COLUMNS if options.noise == "column" else ()
+    objective = Objective(problem.model, problem.Y, n_in_play=1)
+    watched = problem.reporter.of_climb(1, callback)
+    return climb(objective, free, max_iter, _LOOSE, hold, tie, problem.ceiling, watched)
 
 
 def _with_own_noise(problem: Problem, common: Climb, options: Options) -> Grouping:
@@ -111,7 +138,7 @@ def with_enough_latents(first: OneGroup, options: Options, rng: np.random.Genera
             break
         try:
             more = one_group(problem, options._replace(n_latents=n_latents), rng, first.embedding)
-            if more.own is None:
+            if more.is_interrupted:
                 return first.interrupted()
             if problem.judge(more.common).corrected <= problem.judge(first.common).corrected:
                 break

@@ -65,9 +65,9 @@ def _stages(
     """The stages of a search; yields the best grouping so far whenever there is a better one, and at the end."""
     if first is None:
         first = one_group(problem, options, rng, options.embedding, scattered=True)
-    if first.own is None:
+    if first.is_interrupted:
         raise Interrupted(problem, first.common)
-    best = first.own
+    best = first.ended
     yield best
 
     if options.n_groups > 1:

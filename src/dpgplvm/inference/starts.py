@@ -51,7 +51,7 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
     names = [f"start {i + 1} of {options.n_starts}" if scattered else "" for i in range(options.n_starts)]
     seeds = [plain, *plain.spawn(len(contenders) - 1)]
     jobs = [_Job(names[0], first.problem, seed, first) for first, seed in zip(contenders, seeds, strict=True)]
-    interrupted = contenders[0].own is None
+    interrupted = contenders[0].is_interrupted
     others = [] if interrupted else list(zip(names[1:], scattered, strict=True))
     if len(contenders) == 1:
         options = _like(contenders[0], options)
