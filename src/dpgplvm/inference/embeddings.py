@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import SparseEfficiencyWarning
 from sklearn.manifold import Isomap
 
 _NEIGHBOURS = (5, 10)
@@ -48,6 +49,7 @@ def along_neighbours(Y: np.ndarray, n_latents: int, n_neighbours: int) -> Embedd
     with warnings.catch_warnings():
         # Parts of the table that no neighbours connect are joined where they are nearest.
         warnings.filterwarnings("ignore", "The number of connected components")
+        warnings.simplefilter("ignore", SparseEfficiencyWarning)
         embedding.fit(whole[rows])
     places = embedding.embedding_ if len(rows) == len(whole) else embedding.transform(whole)
     return _of_unit_variance(np.pad(places - places.mean(axis=0), ((0, 0), (0, n_latents - n_components))))
