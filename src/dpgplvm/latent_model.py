@@ -101,8 +101,8 @@ class LatentModel(Predictions, Pages, BaseEstimator):
         y : ignored
             For scikit-learn's pipelines.
         start : Free, State or None
-            Free parameters to start from, in place of principal components; or the state of a fit, `state_`, to go on
-            from, its groups included.
+            Free parameters to start from, in place of an embedding of the rows; or the state of a fit, `state_`, to go
+            on from, its groups included.
         callback : function or None
             Called after every iteration with where the fit is: a `Progress` with `stage`, `iteration`, `bound`,
             `n_groups`, `seconds` and `iterations_left`. It ends the fit by returning True; the best state so far is
