@@ -10,8 +10,14 @@ import pytest
 from dpgplvm import DPGPLVM, Outcome
 from dpgplvm.datasets import make_views
 from dpgplvm.inference import kernel_choice, starts
+from dpgplvm.inference.embeddings import principal_components
+from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.objective import Objective
-from dpgplvm.numerics import NumericalError
+from dpgplvm.inference.one_group import one_group, with_enough_latents
+from dpgplvm.inference.options import Options
+from dpgplvm.model.bound import Model
+from dpgplvm.model.kernels import RBF, Linear
+from dpgplvm.numerics import NumericalError, double_precision
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpgplvm.advice.FitWarning")
 
@@ -53,6 +59,66 @@ def test_ctrl_c_anywhere_ends_a_search_with_what_there_is(failing, table, n_eval
     assert model.outcome_ is Outcome.INTERRUPTED
     assert len(calls) <= at + 30
     assert_whole(model)
+
+
+@pytest.fixture(scope="module")
+def straight():
+    """A table for which both kernels are searched with, and four latents are not enough."""
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(27, 5)) @ rng.normal(size=(5, 10)) + 0.1 * rng.normal(size=(27, 10))
+    return (Y - Y.mean(axis=0)) / Y.std()
+
+
+OPTIONS = Options(n_latents=2, n_inducing=8, n_groups=2, noise="column", most_latents=4, kernels=(RBF(), Linear()))
+
+
+def first_stage(table):
+    return kernel_choice.close_kernels(Model(RBF()), table, OPTIONS, np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def n_of_first_stage(straight):
+    calls = []
+    with pytest.MonkeyPatch.context() as patch, double_precision():
+        evaluate = Objective.evaluate
+        here = threading.get_ident
+        patch.setattr(Objective, "evaluate", lambda self, free: calls.append(here()) or evaluate(self, free))
+        assert len(first_stage(straight)) == 2
+    return calls.count(here())
+
+
+@pytest.mark.parametrize("share", np.linspace(0.0, 0.98, 18).round(2))
+def test_ctrl_c_ends_the_choice_of_kernels_and_of_latents_at_once(failing, float64, straight, n_of_first_stage, share):
+    at = 3 + int(share * (n_of_first_stage - 3))
+    calls = failing(lambda n, held: n == at, KeyboardInterrupt())
+    (reached,) = first_stage(straight)
+    assert reached.is_interrupted
+    assert reached.own is None
+    assert len(calls) <= at + 3
+    assert np.isfinite(reached.common.value)
+
+
+def test_ctrl_c_does_not_lose_the_noise_of_columns(failing, float64, straight):
+    problem = Problem(Model(Linear()), straight)
+    first = one_group(problem, OPTIONS, np.random.default_rng(0))
+    failing(lambda n, held: n == 8, KeyboardInterrupt())
+    reached = with_enough_latents(first, OPTIONS, np.random.default_rng(0))
+    assert reached.is_interrupted
+    assert reached.common.value == first.ended.climb.value > first.common.value
+
+
+def test_an_embedding_that_fails_does_not_end_a_search(monkeypatch, table):
+    stage, failed = kernel_choice.begin, []
+
+    def others_fail(problem, options, start, embedded, callback=None):
+        if embedded.by is not principal_components:
+            failed.append(embedded.by)
+            raise NumericalError("not positive definite")
+        return stage(problem, options, start, embedded, callback)
+
+    monkeypatch.setattr(kernel_choice, "begin", others_fail)
+    assert_whole(search().fit(table))
+    assert len(failed) == 2
 
 
 def test_candidates_that_cannot_be_evaluated_do_not_end_a_search(failing, table):

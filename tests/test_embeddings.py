@@ -10,14 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
+from dpgplvm import DPGPLVM
 from dpgplvm.datasets import make_views
-from dpgplvm.inference import embeddings
+from dpgplvm.inference import embeddings, search
 from dpgplvm.inference.embeddings import along_neighbours, embeddings_for, principal_components
 from dpgplvm.inference.kernel_choice import close_kernels
 from dpgplvm.inference.one_group import one_group
 from dpgplvm.inference.options import Options
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import RBF, Linear
+from dpgplvm.numerics import NumericalError
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpgplvm.advice.FitWarning")
 
 
 def spiral(n_rows=120, n_columns=8, seed=0):
@@ -80,7 +84,12 @@ def test_places_have_unit_variance_or_none(embedding, seed, n_rows, n_columns, n
     hidden = rng.random(Y.shape) < gaps
     hidden[:2] = False
     n_latents = min(n_columns, 10)
-    embedded = embedding(np.where(hidden, np.nan, Y), n_latents)
+    try:
+        embedded = embedding(np.where(hidden, np.nan, Y), n_latents)
+    except NumericalError:
+        assert embedding is not principal_components
+        assert n_distinct < 22 or n_columns < 3
+        return
     assert embedded.places.shape == (n_rows, n_latents)
     assert embedded.sizes.shape == (n_latents,)
     variance = embedded.places.var(axis=0)
@@ -113,7 +122,49 @@ def test_a_search_begins_where_an_embedding_led_furthest(float64):
     for kernel in (RBF(), Linear()):
         asked = options._replace(kernels=(kernel,))
         (reached[kernel],) = close_kernels(Model(kernel), Y, asked, rng(0))
-    assert reached[RBF()].embedding is not principal_components
-    assert reached[Linear()].embedding is principal_components
+    assert reached[RBF()].embedded.by is not principal_components
+    assert reached[Linear()].embedded.by is principal_components
     from_components = one_group(reached[RBF()].problem, options, rng(0))
     assert reached[RBF()].ended.corrected > from_components.ended.corrected + 100.0
+
+
+def test_rows_that_are_repeated_are_one_row():
+    Y, at = spiral()
+    again = np.repeat(Y, 6, axis=0)
+    assert in_order(along_neighbours(again, 2, 5), np.repeat(at, 6)) > 0.999
+    with pytest.raises(NumericalError, match="too few rows are different"):
+        along_neighbours(np.repeat(Y[:10], 12, axis=0), 2, 5)
+
+
+def test_a_table_without_coordinates_along_neighbours_is_fitted_all_the_same(monkeypatch):
+    def finds_no_eigenvalues(self, X):
+        raise ValueError("zero-size array to reduction operation maximum which has no identity")
+
+    monkeypatch.setattr(embeddings.Isomap, "fit", finds_no_eigenvalues)
+    Y, _ = spiral()
+    with pytest.raises(NumericalError, match="no coordinates along their neighbours"):
+        along_neighbours(Y, 2, 5)
+    settings = {"n_latents": 2, "n_inducing": 5, "truncation": 2, "max_iter": 5, "kernel": "rbf"}
+    assert np.isfinite(DPGPLVM(**settings, random_state=0).fit(Y).corrected_bound_)
+
+
+@pytest.mark.parametrize("n_rows", [27, 54, 64])
+def test_a_table_whose_rows_are_all_as_far_apart_is_fitted(n_rows):
+    settings = {"n_latents": 2, "n_inducing": 5, "truncation": 2, "max_iter": 5, "kernel": "rbf"}
+    assert np.isfinite(DPGPLVM(**settings, random_state=0).fit(np.eye(n_rows)).corrected_bound_)
+
+
+def test_other_starts_are_scattered_around_the_rows_of_the_plain_one(monkeypatch):
+    begun = []
+    stage = search.one_group
+
+    def noted(problem, options, rng, embedded=None, scattered=False):
+        begun.append((embedded, scattered))
+        return stage(problem, options, rng, embedded, scattered)
+
+    monkeypatch.setattr(search, "one_group", noted)
+    Y = make_views(n_samples=200, latents=((0, 1),), columns=10, random_state=0).Y
+    settings = {"n_latents": 4, "n_inducing": 20, "truncation": 1, "max_iter": 5, "kernel": "rbf"}
+    DPGPLVM(**settings, n_starts=3, random_state=0).fit(Y)
+    assert [scattered for _, scattered in begun] == [True, True]
+    assert all(embedded.by is not principal_components for embedded, _ in begun)

@@ -16,6 +16,8 @@ import numpy as np
 from scipy.sparse import SparseEfficiencyWarning
 from sklearn.manifold import Isomap
 
+from dpgplvm.numerics import NumericalError
+
 _NEIGHBOURS = (5, 10)
 # Distances along neighbours are between all pairs of so many rows; others are placed among these.
 _MOST_ROWS = 1000
@@ -23,36 +25,50 @@ _MOST_ROWS = 1000
 _ROWS_PER_COMPONENT = 3
 
 
+Embedding = Callable[[np.ndarray, int], "Embedded"]  # of a table [N, D] with gaps, and the number of latents
+
+
 class Embedded(NamedTuple):
     """Places of the rows: coordinates of unit variance, or zero, and how large each was, the largest first."""
 
     places: np.ndarray  # [N, Q]
     sizes: np.ndarray  # [Q]
-
-
-Embedding = Callable[[np.ndarray, int], Embedded]  # of a table [N, D] with gaps, and the number of latents
+    by: Embedding
 
 
 def principal_components(Y: np.ndarray, n_latents: int) -> Embedded:
     """Scores of the first principal components; gaps are filled by the model of the components itself."""
     centred = filled(Y, n_latents)
     left, sizes, _ = np.linalg.svd(centred - centred.mean(axis=0), full_matrices=False)
-    return _of_unit_variance(left[:, :n_latents] * sizes[:n_latents])
+    return _of_unit_variance(left[:, :n_latents] * sizes[:n_latents], principal_components)
 
 
 def along_neighbours(Y: np.ndarray, n_latents: int, n_neighbours: int) -> Embedded:
-    """Coordinates whose distances are like those from neighbour to neighbour (Isomap)."""
+    """Coordinates whose distances are like those from neighbour to neighbour (Isomap); raises NumericalError where a
+    table has none."""
+    # The same row many times over has no neighbours but itself.
     whole = filled(Y, n_latents)
-    rows = np.linspace(0, len(whole) - 1, min(len(whole), _MOST_ROWS)).astype(int)
+    _, first, which = np.unique(whole, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    distinct, which = whole[first[order]], np.argsort(order)[which]
+    if len(distinct) <= 2 * n_neighbours:
+        raise NumericalError("too few rows are different from each other to have neighbours")
+    rows = np.linspace(0, len(distinct) - 1, min(len(distinct), _MOST_ROWS)).astype(int)
     n_components = min(n_latents, max(1, len(rows) // _ROWS_PER_COMPONENT))
     embedding = Isomap(n_neighbors=n_neighbours, n_components=n_components, eigen_solver="dense")
     with warnings.catch_warnings():
         # Parts of the table that no neighbours connect are joined where they are nearest.
         warnings.filterwarnings("ignore", "The number of connected components")
         warnings.simplefilter("ignore", SparseEfficiencyWarning)
-        embedding.fit(whole[rows])
-    places = embedding.embedding_ if len(rows) == len(whole) else embedding.transform(whole)
-    return _of_unit_variance(np.pad(places - places.mean(axis=0), ((0, 0), (0, n_latents - n_components))))
+        try:
+            embedding.fit(distinct[rows])
+        except (ValueError, np.linalg.LinAlgError) as error:
+            # LAPACK may find no eigenvalues where many are the same.
+            raise NumericalError("the rows have no coordinates along their neighbours") from error
+    places = embedding.embedding_ if len(rows) == len(distinct) else embedding.transform(distinct)
+    places = places[which]
+    padded = np.pad(places - places.mean(axis=0), ((0, 0), (0, n_latents - n_components)))
+    return _of_unit_variance(padded, partial(along_neighbours, n_neighbours=n_neighbours))
 
 
 def embeddings_for(n_rows: int) -> list[Embedding]:
@@ -82,8 +98,11 @@ def filled(Y: np.ndarray, n_components: int, max_iter: int = 200, tol: float = 1
     return Y
 
 
-def _of_unit_variance(places: np.ndarray) -> Embedded:
+def _of_unit_variance(places: np.ndarray, by: Embedding) -> Embedded:
     spread = places.std(axis=0)
+    largest_first = np.argsort(-spread, kind="stable")
+    places, spread = places[:, largest_first], spread[largest_first]
     # A coordinate without variance has an arbitrary direction; as a latent it starts switched off.
     varies = spread > 1e-8 * spread[0]
-    return Embedded(np.where(varies, places / np.where(varies, spread, 1.0), 0.0), spread * np.sqrt(len(places)))
+    unit = np.where(varies, places / np.where(varies, spread, 1.0), 0.0)
+    return Embedded(unit, spread * np.sqrt(len(places)), by)

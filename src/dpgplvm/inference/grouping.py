@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from dpgplvm.inference.axes import Slopes, slopes
-from dpgplvm.inference.climb import NO_CEILING, Ceiling, Climb, climb
+from dpgplvm.inference.climb import NO_CEILING, Callback, Ceiling, Climb, climb
 from dpgplvm.inference.compiled import marginals_of, weights_of
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.occam import OCCUPIED, corrected_bound
@@ -94,9 +94,17 @@ class Problem(NamedTuple):
     ceiling: Ceiling = NO_CEILING
     reporter: Reporter = SILENT
 
-    def fit(self, start: Free, labels: np.ndarray, n_held: int, n_free: int, tol: float) -> Grouping:
+    def fit(
+        self,
+        start: Free,
+        labels: np.ndarray,
+        n_held: int,
+        n_free: int,
+        tol: float,
+        watch: Callback | None = None,
+    ) -> Grouping:
         """Climb with the columns held in these groups, then with assignments inferred among them."""
-        return self._inferred(self._held(start, labels, n_held, tol), labels, n_free, tol)
+        return self._inferred(self._held(start, labels, n_held, tol, watch), labels, n_free, tol, watch)
 
     def try_to_beat(
         self, best: Grouping, start: Free, labels: np.ndarray, n_held: int, n_free: int, tol: float
@@ -121,7 +129,7 @@ class Problem(NamedTuple):
         labels: np.ndarray,
         max_iter: int,
         tol: float,
-        watch: _Watch | None = None,
+        watch: Callback | None = None,
         hold: Collection[str] = (),
     ) -> Free:
         if not max_iter:
@@ -131,7 +139,7 @@ class Problem(NamedTuple):
         return self._climbed(objective, start, max_iter, tol, watch, hold).state.free
 
     def _inferred(
-        self, start: Free, labels: np.ndarray, max_iter: int, tol: float, watch: _Watch | None = None
+        self, start: Free, labels: np.ndarray, max_iter: int, tol: float, watch: Callback | None = None
     ) -> Grouping:
         objective = Objective(self.model, self.Y, n_in_play=labels.max() + 1)
         return self.judge(self._climbed(objective, start, max_iter, tol, watch))
@@ -142,7 +150,7 @@ class Problem(NamedTuple):
         start: Free,
         max_iter: int,
         tol: float,
-        watch: _Watch | None = None,
+        watch: Callback | None = None,
         hold: Collection[str] = (),
     ) -> Climb:
         callback = self.reporter.of_climb(objective.n_in_play or start.n_groups, watch)

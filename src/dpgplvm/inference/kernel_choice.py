@@ -21,7 +21,7 @@ import numpy as np
 
 from dpgplvm.inference.climb import Callback
 from dpgplvm.inference.compiled import marginals_of
-from dpgplvm.inference.embeddings import embeddings_for, principal_components
+from dpgplvm.inference.embeddings import embeddings_for, filled, principal_components
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem
 from dpgplvm.inference.one_group import OneGroup, begin, finish, start_of, with_enough_latents
 from dpgplvm.inference.options import Options
@@ -58,9 +58,14 @@ def close_kernels(model: Model, Y: np.ndarray, options: Options, rng: np.random.
     if reached[0].is_interrupted:
         return reached[:1]
     try:
-        return [with_enough_latents(first, options, rng) for first in _close(reached, rng)]
+        reached = _close(reached, rng)
+        for i, first in enumerate(reached):
+            reached[i] = with_enough_latents(first, options, rng)
+            if reached[i].is_interrupted:
+                return [reached[0].interrupted()]
     except (Interrupted, KeyboardInterrupt):
         return [reached[0].interrupted()]
+    return reached
 
 
 def _close(reached: list[OneGroup], rng: np.random.Generator) -> list[OneGroup]:
@@ -127,29 +132,50 @@ def _density(grouping: Grouping, problem: Problem, learned: np.ndarray, held_out
 def _first_stages(problems: list[Problem], options: Options, rng: np.random.Generator) -> list[OneGroup]:
     """The first stage with each kernel, from the embedding that leads furthest in a few iterations; kernels that fail
     are left out."""
-    plain: list[_Stage] = []
-    others: list[_Stage] = []
-    for problem, seed in zip(problems, rng.spawn(len(problems)), strict=True):
-        # A kernel of finite rank is of a plane, which principal components find.
-        flexible = problem.model.kernel.rank(options.n_latents) is None
-        embeddings = embeddings_for(len(problem.Y)) if flexible else [principal_components]
-        first, *rest = (partial(begin, problem, options, start_of(problem, options, seed, e), e) for e in embeddings)
-        plain.append(first)
-        others += rest
+    options.reporter.enter("one group")
+    seeds = rng.spawn(len(problems))
+    whole = filled(problems[0].Y, options.n_latents)
+    embedded = principal_components(whole, options.n_latents)
+    starts = [start_of(problem, options, seed, embedded) for problem, seed in zip(problems, seeds, strict=True)]
+    plain = [partial(begin, problem, options, start, embedded) for problem, start in zip(problems, starts, strict=True)]
     # What is the same is compiled twice when two threads ask for it at once: the other embeddings come after it is.
     ended = _side_by_side(plain)
-    if others and not _any_interrupted(ended):
-        try:
-            ended += _side_by_side(others)
-        except KeyboardInterrupt:  # before any had gone anywhere
-            ended = [one.interrupted() for one in _successes(ended)]
-    begun = _successes(ended)
-    if _any_interrupted(begun):
-        return [max(begun, key=_height).interrupted()]
+    begun = [one for one in ended if isinstance(one, OneGroup)]
+    try:
+        if not any(one.is_interrupted for one in begun):
+            ended += _side_by_side(_other_beginnings(problems, seeds, whole, options))
+        begun = _successes(ended)
+    except KeyboardInterrupt:  # before any of these had gone anywhere
+        if not begun:
+            raise
+        begun = [one.interrupted() for one in begun]
     by_kernel = [[one for one in begun if one.problem is problem] for problem in problems]
-    furthest = [max(ones, key=_height) for ones in by_kernel if ones]
-    finished = _side_by_side([partial(finish, one, options) for one in furthest])
-    return _successes(finished)
+    furthest = [max(ones, key=lambda one: one.common.value) for ones in by_kernel if ones]
+    if any(one.is_interrupted for one in begun):
+        return [furthest[0].interrupted()]
+    try:
+        return _successes(_side_by_side([partial(finish, one, options) for one in furthest]))
+    except KeyboardInterrupt:
+        return [furthest[0].interrupted()]
+
+
+def _other_beginnings(
+    problems: list[Problem], seeds: list[np.random.Generator], whole: np.ndarray, options: Options
+) -> list[_Stage]:
+    """Other embeddings than principal components, for kernels that can make use of them: one of finite rank is of a
+    plane, which principal components find."""
+    others: list[_Stage] = []
+    flexible = [problem.model.kernel.rank(options.n_latents) is None for problem in problems]
+    for embedding in embeddings_for(len(whole))[1:] if any(flexible) else []:
+        try:
+            embedded = embedding(whole, options.n_latents)
+        except NumericalError:
+            continue
+        for problem, seed, bends in zip(problems, seeds, flexible, strict=True):
+            if bends:
+                start = start_of(problem, options, seed, embedded)
+                others.append(partial(begin, problem, options, start, embedded))
+    return others
 
 
 def _successes(ended: Sequence[OneGroup | NumericalError]) -> list[OneGroup]:
@@ -160,17 +186,11 @@ def _successes(ended: Sequence[OneGroup | NumericalError]) -> list[OneGroup]:
     return reached
 
 
-def _any_interrupted(ended: Sequence[OneGroup | NumericalError]) -> bool:
-    return any(isinstance(one, OneGroup) and one.is_interrupted for one in ended)
-
-
-def _height(reached: OneGroup) -> float:
-    return reached.common.value
-
-
-def _side_by_side(stages: list[_Stage]) -> list[OneGroup | NumericalError]:
+def _side_by_side(stages: Sequence[_Stage]) -> list[OneGroup | NumericalError]:
     """All of these, on threads of their own: one group keeps one core busy. Ctrl-C ends all of them and leaves only the
     first, as far as it got."""
+    if not stages:
+        return []
     stop = Event()
 
     def run(stage: _Stage, callback: Callback | None = None) -> OneGroup | NumericalError:
@@ -180,17 +200,18 @@ def _side_by_side(stages: list[_Stage]) -> list[OneGroup | NumericalError]:
         except NumericalError as error:
             return error
 
-    with ThreadPoolExecutor(joblib.cpu_count()) as threads:
+    threads = ThreadPoolExecutor(joblib.cpu_count())
+    first: OneGroup | NumericalError | None = None
+    try:
         others = [threads.submit(run, stage, lambda *_: stop.is_set()) for stage in stages[1:]]
-        first: OneGroup | NumericalError | None = None
-        try:
-            first = run(stages[0])
-            if isinstance(first, OneGroup) and first.is_interrupted:
-                return [first]
-            return [first, *(other.result() for other in others)]
-        except KeyboardInterrupt:
-            if not isinstance(first, OneGroup):
-                raise
-            return [first.interrupted()]
-        finally:
-            stop.set()
+        first = run(stages[0])
+        if isinstance(first, OneGroup) and first.is_interrupted:
+            return [first]
+        return [first, *(other.result() for other in others)]
+    except KeyboardInterrupt:
+        if not isinstance(first, OneGroup):
+            raise
+        return [first.interrupted()]
+    finally:
+        stop.set()
+        threads.shutdown(cancel_futures=True)

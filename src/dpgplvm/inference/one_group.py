@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpgplvm.inference.climb import Callback, Climb, climb
-from dpgplvm.inference.embeddings import Embedding, principal_components
+from dpgplvm.inference.embeddings import Embedded, principal_components
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.occam import used_latents
@@ -31,7 +31,7 @@ class OneGroup(NamedTuple):
     problem: Problem
     common: Climb  # with the noise common to all columns
     own: Grouping | None = None  # with noise of columns set free, where they are to have it; None: not that far
-    embedding: Embedding = principal_components
+    embedded: Embedded | None = None  # where its rows began; None: at their principal components
 
     @property
     def is_interrupted(self) -> bool:
@@ -44,58 +44,74 @@ class OneGroup(NamedTuple):
         return self.own
 
     def interrupted(self) -> OneGroup:
-        """As if Ctrl-C had ended it."""
-        return self._replace(common=self.common._replace(outcome=Outcome.INTERRUPTED), own=None)
+        """As if Ctrl-C had ended it here."""
+        reached = self.common if self.own is None else self.own.climb
+        return self._replace(common=reached._replace(outcome=Outcome.INTERRUPTED), own=None)
 
 
 def one_group(
     problem: Problem,
     options: Options,
     rng: np.random.Generator,
-    embedding: Embedding = principal_components,
+    embedded: Embedded | None = None,
     scattered: bool = False,
 ) -> OneGroup:
     """The first stage from one embedding of the rows."""
-    return finish(begin(problem, options, start_of(problem, options, rng, embedding, scattered), embedding), options)
+    problem.reporter.enter("one group")
+    return finish(begin(problem, options, start_of(problem, options, rng, embedded, scattered), embedded), options)
 
 
 def start_of(
     problem: Problem,
     options: Options,
     rng: np.random.Generator,
-    embedding: Embedding = principal_components,
+    embedded: Embedded | None = None,
     scattered: bool = False,
 ) -> Free:
     """Where the first stage begins."""
-    return start_from_embedding(problem.model, problem.Y, *options.sizes, rng, options.noise, scattered, embedding)
+    return start_from_embedding(problem.model, problem.Y, *options.sizes, rng, options.noise, scattered, embedded)
 
 
 def begin(
-    problem: Problem, options: Options, start: Free, embedding: Embedding, callback: Callback | None = None
+    problem: Problem, options: Options, start: Free, embedded: Embedded | None, callback: Callback | None = None
 ) -> OneGroup:
     """As far as it takes to tell good starts from bad ones.
 
     With free noise from the start a fit can end with everything explained as noise, and with free noise of columns with
     all columns but a few; so noise is held at first, then common to all columns, and theirs last.
     """
-    problem.reporter.enter("one group")
     held = _climbed(problem, options, start, _NOISE_HELD, callback, {"log_noise_precision"})
-    begun = OneGroup(problem, held, embedding=embedding)
+    begun = OneGroup(problem, held, embedded=embedded)
     return begun if begun.is_interrupted else _went_on(begun, options, _NOISE_TRIED, callback)
 
 
 def finish(begun: OneGroup, options: Options, callback: Callback | None = None) -> OneGroup:
     """The rest of the first stage."""
-    if not begun.is_interrupted:
-        begun = _went_on(begun, options, _NOISE_FREE - _NOISE_TRIED, callback)
-    if begun.is_interrupted:
-        return begun
+    return _with_own_noise(_with_common_noise(begun, options, callback), options, callback)
+
+
+def _with_common_noise(begun: OneGroup, options: Options, callback: Callback | None = None) -> OneGroup:
+    return begun if begun.is_interrupted else _went_on(begun, options, _NOISE_FREE - _NOISE_TRIED, callback)
+
+
+def _with_own_noise(reached: OneGroup, options: Options, callback: Callback | None = None) -> OneGroup:
+    if reached.is_interrupted:
+        return reached
+    problem, common = reached.problem, reached.common
     try:
-        return begun._replace(own=_with_own_noise(begun.problem, begun.common, options))
+        if options.noise == "group":
+            return reached._replace(own=problem.judge(common))
+        problem.reporter.enter("one group, noise of columns")
+        labels = np.zeros(problem.Y.shape[1], dtype=int)
+        try:
+            own = problem.fit(common.state.free, labels, 0, _OWN_NOISE, _LOOSE, callback)
+        except NumericalError:
+            own = problem.judge(common)
+        return reached._replace(own=own)
     except KeyboardInterrupt:
-        return begun.interrupted()
+        return reached.interrupted()
     except Interrupted as stopped:
-        return begun._replace(common=stopped.reached)
+        return reached._replace(common=stopped.reached)
 
 
 def _went_on(begun: OneGroup, options: Options, max_iter: int, callback: Callback | None) -> OneGroup:
@@ -119,16 +135,6 @@ def _climbed(
     return climb(objective, free, max_iter, _LOOSE, hold, tie, problem.ceiling, watched)
 
 
-def _with_own_noise(problem: Problem, common: Climb, options: Options) -> Grouping:
-    if options.noise == "group":
-        return problem.judge(common)
-    problem.reporter.enter("one group, noise of columns")
-    try:
-        return problem.fit(common.state.free, np.zeros(problem.Y.shape[1], dtype=int), 0, _OWN_NOISE, _LOOSE)
-    except NumericalError:
-        return problem.judge(common)
-
-
 def with_enough_latents(first: OneGroup, options: Options, rng: np.random.Generator) -> OneGroup:
     """The same with twice as many latents, and again, while all are used and the corrected bound gains by it."""
     problem = first.problem
@@ -137,7 +143,7 @@ def with_enough_latents(first: OneGroup, options: Options, rng: np.random.Genera
         if n_latents <= first.common.state.free.n_latents:
             break
         try:
-            more = one_group(problem, options._replace(n_latents=n_latents), rng, first.embedding)
+            more = _again(first, options._replace(n_latents=n_latents), rng)
             if more.is_interrupted:
                 return first.interrupted()
             if problem.judge(more.common).corrected <= problem.judge(first.common).corrected:
@@ -145,4 +151,13 @@ def with_enough_latents(first: OneGroup, options: Options, rng: np.random.Genera
         except NumericalError:
             break
         first = more
-    return first
+    return first if first.own is not None else _with_own_noise(first, options)
+
+
+def _again(first: OneGroup, options: Options, rng: np.random.Generator) -> OneGroup:
+    """The same with as many latents as there are to be now, as long as the noise is common to all columns."""
+    problem = first.problem
+    problem.reporter.enter("one group")
+    by = principal_components if first.embedded is None else first.embedded.by
+    embedded = by(problem.Y, options.n_latents)
+    return _with_common_noise(begin(problem, options, start_of(problem, options, rng, embedded), embedded), options)

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dpgplvm.inference.embeddings import Embedding, principal_components
+from dpgplvm.inference.embeddings import Embedded
 from dpgplvm.inference.progress import SILENT, Reporter
 from dpgplvm.model.kernels import Kernel
 
@@ -28,7 +28,7 @@ class Options(NamedTuple):
     most_latents: int = 0  # to how many they may be raised where all of `n_latents` are used
     kernels: tuple[Kernel, ...] = ()  # to choose from; empty: the model's own
     enrich: bool = False  # whether the sum of the two that there are may take the place of the one that was chosen
-    embedding: Embedding = principal_components  # that scattered starts are scattered around
+    embedded: Embedded | None = None  # rows that scattered starts are scattered around; None: principal components
     reporter: Reporter = SILENT
 
     @property

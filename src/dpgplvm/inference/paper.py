@@ -31,7 +31,7 @@ def start(
     model: Model, Y: np.ndarray, n_latents: int, n_inducing: int, n_groups: int, rng: np.random.Generator
 ) -> dict[str, object]:
     """Initial values of every variable, all unconstrained."""
-    mean, _ = principal_components(Y, n_latents)
+    mean = principal_components(Y, n_latents).places
     n_inducing = useful_inducing(model, n_inducing, *mean.shape)
     hyperprior = model.hyperprior
     widths = {"relevance": hyperprior.relevance, "scale": hyperprior.scale}

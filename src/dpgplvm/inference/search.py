@@ -50,8 +50,6 @@ def search(problem: Problem, options: Options, rng: np.random.Generator, first: 
         left = [] if best is None else [best]
         if isinstance(stopped, Interrupted):
             left.append(stopped.problem.judge(stopped.reached))
-        elif not left and first is not None:
-            left.append(problem.judge(first.common))
         if not left:
             raise KeyboardInterrupt from None
         best = max(left, key=lambda one: one.corrected).ended(Outcome.INTERRUPTED)
@@ -64,7 +62,7 @@ def _stages(
 ) -> Iterator[Grouping]:
     """The stages of a search; yields the best grouping so far whenever there is a better one, and at the end."""
     if first is None:
-        first = one_group(problem, options, rng, options.embedding, scattered=True)
+        first = one_group(problem, options, rng, options.embedded, scattered=True)
     if first.is_interrupted:
         raise Interrupted(problem, first.common)
     best = first.ended

@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from dpgplvm.inference.climb import Ceiling
-from dpgplvm.inference.embeddings import Embedding, principal_components
+from dpgplvm.inference.embeddings import Embedded, principal_components
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
 
@@ -28,13 +28,14 @@ def start_from_embedding(
     rng: np.random.Generator,
     noise: str = "group",
     scattered: bool = False,
-    embedding: Embedding = principal_components,
+    embedded: Embedded | None = None,
 ) -> Free:
     """Embedded rows as latents, k-means centres of them as inducing points, a tenth of the variance as noise.
 
-    Scattered, every row is moved by a random step: another place to start from.
+    Rows are at their principal components where no embedding is given. Scattered, every row is moved by a random step:
+    another place to start from.
     """
-    mean, sizes = embedding(Y, n_latents)
+    mean, sizes, _ = embedded or principal_components(Y, n_latents)
     if scattered:
         mean = (mean + SCATTER * rng.normal(size=mean.shape)) / np.sqrt(1.0 + SCATTER**2)
     variance = np.full(mean.shape, START_LATENT_VARIANCE)

@@ -77,7 +77,7 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
 
 def _like(first: OneGroup, options: Options) -> Options:
     """Other starts have as many latents as the plain one turned out to need, and are scattered around its rows."""
-    return options._replace(n_latents=first.common.state.free.n_latents, embedding=first.embedding)
+    return options._replace(n_latents=first.common.state.free.n_latents, embedded=first.embedded)
 
 
 class _Job(NamedTuple):
