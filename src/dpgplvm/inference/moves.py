@@ -148,7 +148,10 @@ def _smooth(problem: Problem, best: Grouping, slopes: Slopes, before: set[bytes]
 
 def _silences(model: Model, best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
     """The latents that say least, one at a time back at their prior and listened to by no group: a climb switches one
-    off, but slowly."""
+    off, but slowly. With a kernel of finite rank it is left to the climb: weak latents are then no folds, and though
+    the bound gains a little without them, rows that it has not seen lose."""
+    if model.kernel.rank(best.free.inducing.shape[1]) is not None:
+        return
     mean, variance = map(np.asarray, marginals_of(model, best.free.latents))
     used = used_latents(model, best.free)
     shares = np.diagonal(moments, axis1=1, axis2=2)
