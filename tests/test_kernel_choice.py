@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpgplvm import BayesianGPLVM
 from dpgplvm.inference import kernel_choice
 from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.kernel_choice import best_by_held_out_rows, close_kernels
@@ -31,12 +32,38 @@ def fitted(Y, kernel):
 
 
 @pytest.mark.parametrize(
-    ("bend", "share", "kernels"), [(2.0, np.inf, [RBF]), (0.0, np.inf, [Linear, RBF]), (0.0, 0.0, [Linear])]
+    ("bend", "far", "kernel"), [(2.0, 0.05, RBF), (2.0, np.inf, RBF), (0.0, -np.inf, RBF), (0.0, 0.05, Linear)]
 )
-def test_a_flexible_kernel_is_searched_unless_rows_held_out_are_against_it(float64, monkeypatch, bend, share, kernels):
-    monkeypatch.setattr(kernel_choice, "_CLEARLY_AHEAD", share)
-    close = close_kernels(Model(RBF()), table(bend), OPTIONS, np.random.default_rng(0))
-    assert [type(first.problem.model.kernel) for first in close] == kernels
+def test_a_flexible_kernel_that_is_far_ahead_goes_on_and_otherwise_rows_held_out_choose(
+    float64, monkeypatch, bend, far, kernel
+):
+    monkeypatch.setattr(kernel_choice, "_FAR_AHEAD", far)
+    (first,) = close_kernels(Model(RBF()), table(bend), OPTIONS, np.random.default_rng(0))
+    assert isinstance(first.problem.model.kernel, kernel)
+
+
+@pytest.mark.parametrize(("densities", "chosen"), [((0.0, 1.0), Linear), ((1.0, 0.0), RBF), ((0.0, 0.01), RBF)])
+def test_filled_gaps_decide_where_densities_are_much_the_same(float64, monkeypatch, densities, chosen):
+    judged = kernel_choice.Judged(np.array(densities), np.array([0.4, 0.5]))
+    monkeypatch.setattr(kernel_choice, "judged_by_held_out_rows", lambda *_: judged)
+    (first,) = close_kernels(Model(RBF()), table(0.0), OPTIONS, np.random.default_rng(0))
+    assert isinstance(first.problem.model.kernel, chosen)
+
+
+def test_rows_held_out_are_judged_as_a_fitted_model_would(float64):
+    """The same numbers from the public face: a model of the other rows, its densities and its filled gaps."""
+    Y = table(0.0)
+    rng = np.random.default_rng(3)
+    judged = kernel_choice.judged_by_held_out_rows([fitted(Y, Linear())], Problem(Model(Linear()), Y), rng)
+    rng = np.random.default_rng(3)
+    order, half = rng.permutation(60), rng.permutation(12) < 6
+    model = BayesianGPLVM(n_latents=2, kernel="linear", noise="column", standardise=False, random_state=0)
+    model.fit(Y[order[:40]])
+    unseen = Y[order[40:]]
+    filled = [model.impute(np.where(hidden, np.nan, unseen)) for hidden in (half, ~half)]
+    error = np.mean((np.where(half, *filled) - unseen) ** 2)
+    assert judged.densities[0] == pytest.approx(model.score(unseen) / 12, abs=0.02)
+    assert judged.errors[0] == pytest.approx(error, rel=0.02)
 
 
 def test_both_kernels_are_searched_where_no_rows_can_be_held_out(float64):

@@ -1,9 +1,9 @@
 """Which kernel to search with, where there are several to choose from.
 
-Each is fitted with one group, a flexible one from several embeddings of the rows, of which the best is kept. Where a
-linear kernel has the higher bound, that does not say that it is better, because bounds of flexible kernels are less
-tight: it can still predict worse. Then what each says about rows that were held out decides; and where that does not
-settle it either, groups are searched for with both and judged in the same way.
+Each is fitted with one group, a flexible one from several embeddings of the rows, of which the best is kept. Bounds of
+different kernels are not equally tight: a linear one that has the higher bound, or nearly so, can still predict worse,
+and better. Then what each says about rows that were held out decides, by their density; and where that is much the
+same, by how well each fills one half of their columns from the other.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import Event
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import joblib
@@ -32,8 +33,9 @@ from dpgplvm.inference.start import finest_precision
 from dpgplvm.model.bound import Model
 from dpgplvm.numerics import NumericalError, double_precision
 
-# Nats an entry of rows that were held out by which a kernel is so far ahead that others are not worth a search.
-_CLEARLY_AHEAD = 0.02
+# Nats an entry by which a flexible kernel is so far ahead that rows need not be asked; and, of rows that were held out,
+# by which a kernel is so far ahead that it does not matter who fills their gaps better.
+_FAR_AHEAD, _CLEARLY_AHEAD = 0.05, 0.02
 # Rows to learn from, as a share and at most; rows that are held out, at least and at most.
 _SHARE_LEARNED, _MOST_LEARNED, _FEWEST_HELD_OUT, _MOST_HELD_OUT = 2 / 3, 1000, 10, 150
 _ITERATIONS, _TOLERANCE = 60, 1e-7
@@ -44,10 +46,10 @@ _Stage = Callable[..., OneGroup]  # takes a callback
 def close_kernels(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator) -> list[OneGroup]:
     """Fits of one group with the kernels that are worth a search, the best first.
 
-    It is the most flexible one where that has the highest corrected bound while the noise is still common to all
-    columns: that of columns can make a flexible kernel look good by what it does to a few of them. Otherwise they are
-    those that say nearly as much about rows held out as the best does. After Ctrl-C there is one, the first that got
-    anywhere.
+    It is the most flexible one where that has by far the highest corrected bound while the noise is still common to all
+    columns: that of columns can make a flexible kernel look good by what it does to a few of them. Otherwise rows that
+    were held out choose one; only where there are too few of them are there several. After Ctrl-C there is one, the
+    first that got anywhere.
     """
     ceiling = finest_precision(Y, options.noise)
     problems = [
@@ -71,14 +73,15 @@ def close_kernels(model: Model, Y: np.ndarray, options: Options, rng: np.random.
 def _close(reached: list[OneGroup], rng: np.random.Generator) -> list[OneGroup]:
     if len(reached) == 1:
         return reached
-    best = int(np.argmax([_corrected(first) for first in reached]))
-    if best == 0:
+    bounds = np.array([_corrected(first) for first in reached]) / max(np.sum(~np.isnan(reached[0].problem.Y)), 1)
+    best = int(bounds.argmax())
+    if bounds[0] > bounds[1:].max() + _FAR_AHEAD:
         return reached[:1]
-    densities = densities_of_held_out_rows([first.ended for first in reached], reached[0].problem, rng)
-    if densities is None:
+    judged = judged_by_held_out_rows([first.ended for first in reached], reached[0].problem, rng)
+    if judged is None:
         return [reached[best], *reached[:best]]
-    order = np.argsort(densities)[::-1]
-    return [reached[i] for i in order if densities[i] >= densities.max() - _CLEARLY_AHEAD]
+    close = judged.densities >= judged.densities.max() - _CLEARLY_AHEAD
+    return [reached[int(np.where(close, judged.errors, np.inf).argmin())]]
 
 
 def _corrected(first: OneGroup) -> float:
@@ -91,18 +94,22 @@ def _corrected(first: OneGroup) -> float:
 def best_by_held_out_rows(found: Sequence[Grouping], problem: Problem, rng: np.random.Generator) -> int:
     """The number of the grouping that says most about some rows once it has forgotten them; where no rows can be held
     out, the one with the highest corrected bound."""
-    densities = None
+    judged = None
     if len(found) > 1 and not any(grouping.climb.outcome is Outcome.INTERRUPTED for grouping in found):
         with suppress(Interrupted, KeyboardInterrupt):
-            densities = densities_of_held_out_rows(found, problem, rng)
-    return int(np.argmax([grouping.corrected for grouping in found] if densities is None else densities))
+            judged = judged_by_held_out_rows(found, problem, rng)
+    return int(np.argmax([grouping.corrected for grouping in found] if judged is None else judged.densities))
 
 
-def densities_of_held_out_rows(
-    found: Sequence[Grouping], problem: Problem, rng: np.random.Generator
-) -> np.ndarray | None:
-    """Nats an entry that each grouping gives to some rows once it has forgotten them; None where there are too few rows
-    to hold any out."""
+class Judged(NamedTuple):
+    """What each of several groupings says about some rows once it has forgotten them."""
+
+    densities: np.ndarray  # nats an entry
+    errors: np.ndarray  # mean squared, of either half of the columns given the other
+
+
+def judged_by_held_out_rows(found: Sequence[Grouping], problem: Problem, rng: np.random.Generator) -> Judged | None:
+    """All groupings on the same rows; None where there are too few rows to hold any out."""
     order = rng.permutation(len(problem.Y))
     n_learned = min(int(_SHARE_LEARNED * len(order)), _MOST_LEARNED)
     learned, held_out = order[:n_learned], order[n_learned:][:_MOST_HELD_OUT]
@@ -111,22 +118,31 @@ def densities_of_held_out_rows(
     if len(held_out) < _FEWEST_HELD_OUT or not varies.all():
         return None
     problem.reporter.enter("kernels, by rows held out")
-    n_entries = np.sum(~np.isnan(problem.Y[held_out]))
-    return np.array([_density(grouping, problem, learned, held_out) for grouping in found]) / max(n_entries, 1)
+    half = rng.permutation(problem.Y.shape[1]) < problem.Y.shape[1] // 2
+    judged = [_judged(grouping, problem, learned, problem.Y[held_out], half) for grouping in found]
+    return Judged(*np.transpose(judged))
 
 
-def _density(grouping: Grouping, problem: Problem, learned: np.ndarray, held_out: np.ndarray) -> float:
-    """Log density of the rows that were held out, after some iterations with the others alone."""
+def _judged(
+    grouping: Grouping, problem: Problem, learned: np.ndarray, unseen: np.ndarray, half: np.ndarray
+) -> tuple[float, float]:
+    """Log density and squared error of rows that were held out, after some iterations with the others alone."""
     mean, variance = (np.asarray(part)[learned] for part in marginals_of(grouping.model, grouping.free.latents))
     start = replace(grouping.free, latents=grouping.model.latent_prior.start(jnp.asarray(mean), jnp.asarray(variance)))
     others = problem._replace(model=grouping.model, Y=problem.Y[learned])
     try:
         forgetful = others.fit(start, grouping.labels, 0, _ITERATIONS, _TOLERANCE)
         predictor = Predictor.of(forgetful.model, forgetful.climb.state, others.Y, mixed=False)
-        density = sum(part.log_density.sum() for _, part in posterior_of_rows(predictor, problem.Y[held_out]))
-        return float(density) if np.isfinite(density) else -np.inf
+        density = np.concatenate([part.log_density for _, part in posterior_of_rows(predictor, unseen)]).sum()
+        first, second = (
+            np.concatenate([part.moments()[0] for _, part in posterior_of_rows(predictor, shown)])
+            for shown in (np.where(half, np.nan, unseen), np.where(half, unseen, np.nan))
+        )
     except (NumericalError, np.linalg.LinAlgError):
-        return -np.inf
+        return -np.inf, np.inf
+    error = np.nanmean((np.where(half, first, second) - unseen) ** 2)
+    density /= max(np.sum(~np.isnan(unseen)), 1)
+    return (float(density), float(error)) if np.isfinite([density, error]).all() else (-np.inf, np.inf)
 
 
 def _first_stages(problems: list[Problem], options: Options, rng: np.random.Generator) -> list[OneGroup]:
