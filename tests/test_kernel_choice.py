@@ -42,7 +42,9 @@ def test_a_flexible_kernel_that_is_far_ahead_goes_on_and_otherwise_rows_held_out
     assert isinstance(first.problem.model.kernel, kernel)
 
 
-@pytest.mark.parametrize(("densities", "chosen"), [((0.0, 1.0), Linear), ((1.0, 0.0), RBF), ((0.0, 0.01), RBF)])
+@pytest.mark.parametrize(
+    ("densities", "chosen"), [((0.0, 1.0), Linear), ((1.0, 0.0), RBF), ((0.0, 0.01), RBF), ((0.0, 0.06), Linear)]
+)
 def test_filled_gaps_decide_where_densities_are_much_the_same(float64, monkeypatch, densities, chosen):
     judged = kernel_choice.Judged(np.array(densities), np.array([0.4, 0.5]))
     monkeypatch.setattr(kernel_choice, "judged_by_held_out_rows", lambda *_: judged)

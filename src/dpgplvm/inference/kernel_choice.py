@@ -33,9 +33,9 @@ from dpgplvm.inference.start import finest_precision
 from dpgplvm.model.bound import Model
 from dpgplvm.numerics import NumericalError, double_precision
 
-# Nats an entry by which a flexible kernel is so far ahead that rows need not be asked; and, of rows that were held out,
-# by which a kernel is so far ahead that it does not matter who fills their gaps better.
-_FAR_AHEAD, _CLEARLY_AHEAD = 0.05, 0.02
+# Nats an entry by which the bound of a flexible kernel is so far ahead that rows need not be asked, or the density of
+# rows that were held out so far ahead that it does not matter with which their gaps are filled better.
+_FAR_AHEAD = 0.05
 # Rows to learn from, as a share and at most; rows that are held out, at least and at most.
 _SHARE_LEARNED, _MOST_LEARNED, _FEWEST_HELD_OUT, _MOST_HELD_OUT = 2 / 3, 1000, 10, 150
 _ITERATIONS, _TOLERANCE = 60, 1e-7
@@ -80,7 +80,7 @@ def _close(reached: list[OneGroup], rng: np.random.Generator) -> list[OneGroup]:
     judged = judged_by_held_out_rows([first.ended for first in reached], reached[0].problem, rng)
     if judged is None:
         return [reached[best], *reached[:best]]
-    close = judged.densities >= judged.densities.max() - _CLEARLY_AHEAD
+    close = judged.densities >= judged.densities.max() - _FAR_AHEAD
     return [reached[int(np.where(close, judged.errors, np.inf).argmin())]]
 
 
