@@ -127,9 +127,9 @@ class DPGPLVM(LatentModel):
         Processes for the starts, as in scikit-learn: None for one, -1 for all cores. Predictions use as many threads,
         with None one for each core. No answer depends on it.
     kernel : {"auto", "rbf", "linear", "rbf+linear"} or Kernel
-        "auto" takes "rbf" where it gives a fit of one group a higher corrected bound than "linear"; otherwise rows that
-        were held out choose, and where they do not settle it groups are searched for with both. Groups end with
-        "rbf+linear" where their functions are straight for the most part and that raises the corrected bound.
+        "auto" takes "rbf" where it gives a fit of one group by far the higher corrected bound; otherwise rows that were
+        held out choose between "rbf" and "linear", by their density and by how well their gaps are filled. Groups end
+        with "rbf+linear" where their functions are straight for the most part and that raises the corrected bound.
     noise : {"auto", "group", "column"}
         Whether noise belongs to groups, as in the paper, or noise and scale belong to every column; "auto" is "column",
         or "group" with the paper's own bound or optimiser.
