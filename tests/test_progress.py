@@ -125,7 +125,10 @@ def test_a_callback_can_end_a_search(told, table, share):
     assert model.outcome_ is Outcome.INTERRUPTED
     assert len(calls) == last
     assert np.isfinite(model.elbo_)
-    assert model.corrected_bound_ <= whole.corrected_bound_ + 1e-6 * abs(whole.corrected_bound_)
+    # Moves raise the corrected bound, climbs the bound itself: what was cut off is not ahead in both.
+    rounding = 1e-6 * abs(whole.elbo_)
+    ahead = model.corrected_bound_ - whole.corrected_bound_, model.elbo_ - whole.elbo_
+    assert min(ahead) <= rounding
     assert model.transform(table).shape == (30, model.n_latents_)
 
 
