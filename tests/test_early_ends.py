@@ -63,7 +63,7 @@ def test_ctrl_c_anywhere_ends_a_search_with_what_there_is(failing, table, n_eval
 
 @pytest.fixture(scope="module")
 def straight():
-    """A table for which both kernels are searched with, and four latents are not enough."""
+    """A table for which two latents are not enough, with too few rows to hold any out."""
     rng = np.random.default_rng(0)
     Y = rng.normal(size=(27, 5)) @ rng.normal(size=(5, 10)) + 0.1 * rng.normal(size=(27, 10))
     return (Y - Y.mean(axis=0)) / Y.std()
@@ -73,7 +73,7 @@ OPTIONS = Options(n_latents=2, n_inducing=8, n_groups=2, noise="column", most_la
 
 
 def first_stage(table):
-    return kernel_choice.close_kernels(Model(RBF()), table, OPTIONS, np.random.default_rng(0))
+    return kernel_choice.with_best_kernel(Model(RBF()), table, OPTIONS, np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def n_of_first_stage(straight):
         evaluate = Objective.evaluate
         here = threading.get_ident
         patch.setattr(Objective, "evaluate", lambda self, free: calls.append(here()) or evaluate(self, free))
-        assert len(first_stage(straight)) == 2
+        first_stage(straight)
     return calls.count(here())
 
 
@@ -91,7 +91,7 @@ def n_of_first_stage(straight):
 def test_ctrl_c_ends_the_choice_of_kernels_and_of_latents_at_once(failing, float64, straight, n_of_first_stage, share):
     at = 3 + int(share * (n_of_first_stage - 3))
     calls = failing(lambda n, held: n == at, KeyboardInterrupt())
-    (reached,) = first_stage(straight)
+    reached = first_stage(straight)
     assert reached.is_interrupted
     assert reached.own is None
     assert len(calls) <= at + 3

@@ -14,7 +14,7 @@ from dpgplvm import DPGPLVM
 from dpgplvm.datasets import make_views
 from dpgplvm.inference import embeddings, search
 from dpgplvm.inference.embeddings import along_neighbours, embeddings_for, principal_components
-from dpgplvm.inference.kernel_choice import close_kernels
+from dpgplvm.inference.kernel_choice import with_best_kernel
 from dpgplvm.inference.one_group import one_group
 from dpgplvm.inference.options import Options
 from dpgplvm.model.bound import Model
@@ -121,7 +121,7 @@ def test_a_search_begins_where_an_embedding_led_furthest(float64):
     reached = {}
     for kernel in (RBF(), Linear()):
         asked = options._replace(kernels=(kernel,))
-        (reached[kernel],) = close_kernels(Model(kernel), Y, asked, rng(0))
+        reached[kernel] = with_best_kernel(Model(kernel), Y, asked, rng(0))
     assert reached[RBF()].embedded.by is not principal_components
     assert reached[Linear()].embedded.by is principal_components
     from_components = one_group(reached[RBF()].problem, options, rng(0))

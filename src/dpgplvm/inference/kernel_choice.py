@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import Event
@@ -26,7 +25,6 @@ from dpgplvm.inference.embeddings import embeddings_for, filled, principal_compo
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem
 from dpgplvm.inference.one_group import OneGroup, begin, finish, start_of, with_enough_latents
 from dpgplvm.inference.options import Options
-from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.particles import posterior_of_rows
 from dpgplvm.inference.predictor import Predictor
 from dpgplvm.inference.start import finest_precision
@@ -43,13 +41,12 @@ _ITERATIONS, _TOLERANCE = 60, 1e-7
 _Stage = Callable[..., OneGroup]  # takes a callback
 
 
-def close_kernels(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator) -> list[OneGroup]:
-    """Fits of one group with the kernels that are worth a search, the best first.
+def with_best_kernel(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator) -> OneGroup:
+    """A fit of one group with the kernel that is worth a search.
 
     It is the most flexible one where that has by far the highest corrected bound while the noise is still common to all
     columns: that of columns can make a flexible kernel look good by what it does to a few of them. Otherwise rows that
-    were held out choose one; only where there are too few of them are there several. After Ctrl-C there is one, the
-    first that got anywhere.
+    were held out choose; where there are too few of them, the bound. After Ctrl-C it is the first that got anywhere.
     """
     ceiling = finest_precision(Y, options.noise)
     problems = [
@@ -58,30 +55,26 @@ def close_kernels(model: Model, Y: np.ndarray, options: Options, rng: np.random.
     ]
     reached = _first_stages(problems, options, rng)
     if reached[0].is_interrupted:
-        return reached[:1]
+        return reached[0]
+    best = reached[0]
     try:
-        reached = _close(reached, rng)
-        for i, first in enumerate(reached):
-            reached[i] = with_enough_latents(first, options, rng)
-            if reached[i].is_interrupted:
-                return [reached[0].interrupted()]
+        best = _best(reached, rng)
+        return with_enough_latents(best, options, rng)
     except (Interrupted, KeyboardInterrupt):
-        return [reached[0].interrupted()]
-    return reached
+        return best.interrupted()
 
 
-def _close(reached: list[OneGroup], rng: np.random.Generator) -> list[OneGroup]:
+def _best(reached: list[OneGroup], rng: np.random.Generator) -> OneGroup:
     if len(reached) == 1:
-        return reached
+        return reached[0]
     bounds = np.array([_corrected(first) for first in reached]) / max(np.sum(~np.isnan(reached[0].problem.Y)), 1)
-    best = int(bounds.argmax())
     if bounds[0] > bounds[1:].max() + _FAR_AHEAD:
-        return reached[:1]
+        return reached[0]
     judged = judged_by_held_out_rows([first.ended for first in reached], reached[0].problem, rng)
     if judged is None:
-        return [reached[best], *reached[:best]]
+        return reached[int(bounds.argmax())]
     close = judged.densities >= judged.densities.max() - _FAR_AHEAD
-    return [reached[int(np.where(close, judged.errors, np.inf).argmin())]]
+    return reached[int(np.where(close, judged.errors, np.inf).argmin())]
 
 
 def _corrected(first: OneGroup) -> float:
@@ -89,16 +82,6 @@ def _corrected(first: OneGroup) -> float:
         return first.problem.judge(first.common).corrected
     except NumericalError:
         return -np.inf
-
-
-def best_by_held_out_rows(found: Sequence[Grouping], problem: Problem, rng: np.random.Generator) -> int:
-    """The number of the grouping that says most about some rows once it has forgotten them; where no rows can be held
-    out, the one with the highest corrected bound."""
-    judged = None
-    if len(found) > 1 and not any(grouping.climb.outcome is Outcome.INTERRUPTED for grouping in found):
-        with suppress(Interrupted, KeyboardInterrupt):
-            judged = judged_by_held_out_rows(found, problem, rng)
-    return int(np.argmax([grouping.corrected for grouping in found] if judged is None else judged.densities))
 
 
 class Judged(NamedTuple):

@@ -69,25 +69,39 @@ def _stages(
     yield best
 
     if options.n_groups > 1:
-        slopes = problem.slopes(first.common.state)
-        R = sparse_axes(slopes.moments, rng)
-        turned = rotate(problem.model, first.common.state.free, R)
-        problem.reporter.enter("clusters of columns")
-        for candidate in _candidates(problem, best, turned, slopes.along(R), rng):
-            best = candidate
-            yield best
-        problem.reporter.enter("moves")
-        for better in improve(problem, best, MOST_MOVES, moves):
+        for better in _grouped(problem, best, first.common.state, rng, moves):
             best = better
             yield best
-    moves_spent = len(moves) >= MOST_MOVES
     if options.enrich:
         problem.reporter.enter("richer kernel")
         best = enrich(problem, best, options.n_inducing, rng, moves)
         yield best
-        problem = problem._replace(model=best.model)
+        if best.model != problem.model:
+            # What did not pay for groups of its own with a poorer kernel may do so with this one.
+            problem = problem._replace(model=best.model)
+            if options.n_groups > 1:
+                for better in _grouped(problem, best, best.climb.state, rng, moves):
+                    best = better
+                    yield best
+    moves_spent = len(moves) >= MOST_MOVES
     problem.reporter.enter("last climb", options.max_iter)
     yield _to_the_end(problem, best, options, moves_spent)
+
+
+def _grouped(
+    problem: Problem, best: Grouping, state: State, rng: np.random.Generator, moves: list[Move]
+) -> Iterator[Grouping]:
+    """Clusters of the columns where there are no groups yet, from a state with one group, and moves between groups."""
+    if best.n_groups == 1:
+        problem.reporter.enter("clusters of columns")
+        slopes = problem.slopes(state)
+        R = sparse_axes(slopes.moments, rng)
+        turned = rotate(problem.model, state.free, R)
+        for candidate in _candidates(problem, best, turned, slopes.along(R), rng):
+            best = candidate
+            yield best
+    problem.reporter.enter("moves")
+    yield from improve(problem, best, MOST_MOVES, moves)
 
 
 def _to_the_end(problem: Problem, best: Grouping, options: Options, moves_spent: bool) -> Grouping:

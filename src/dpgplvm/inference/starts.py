@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 from sklearn.metrics import adjusted_rand_score
 
 from dpgplvm.inference.grouping import Problem
-from dpgplvm.inference.kernel_choice import best_by_held_out_rows, close_kernels
+from dpgplvm.inference.kernel_choice import with_best_kernel
 from dpgplvm.inference.one_group import OneGroup
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
@@ -42,30 +42,16 @@ class Searched(NamedTuple):
 def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator) -> Searched:
     """Search from as many places as asked for; the first is the plain one, the others scatter the latents.
 
-    Every start has its own random numbers, so the answer is the same for any number of workers. Where one group does
-    not settle which kernel is best, the plain start is searched with each, and the others with the better one. Ctrl-C
-    keeps the best of what has been reached.
+    Every start has its own random numbers, so the answer is the same for any number of workers. All have the kernel
+    that is best for the plain one. Ctrl-C keeps the best of what has been reached.
     """
-    contenders = close_kernels(model, Y, options, rng.spawn(1)[0])
-    plain, *scattered = rng.spawn(options.n_starts)
-    names = [f"start {i + 1} of {options.n_starts}" if scattered else "" for i in range(options.n_starts)]
-    seeds = [plain, *plain.spawn(len(contenders) - 1)]
-    jobs = [_Job(names[0], first.problem, seed, first) for first, seed in zip(contenders, seeds, strict=True)]
-    interrupted = contenders[0].is_interrupted
-    others = [] if interrupted else list(zip(names[1:], scattered, strict=True))
-    if len(contenders) == 1:
-        options = _like(contenders[0], options)
-        found, interrupted = _run([*jobs, *(_Job(name, jobs[0].problem, seed) for name, seed in others)], options)
-    else:
-        found, interrupted = _run(jobs, options)
-        found = [found[best_by_held_out_rows([one.best for one in found], jobs[0].problem, plain)]]
-        if others and not interrupted:
-            # The kernel with which its groups were found, not a richer one that it may have in the end.
-            problem = jobs[0].problem._replace(model=found[0].one_group.model)
-            first = next(first for first in contenders if first.problem.model == problem.model)
-            options = _like(first, options)
-            from_others, interrupted = _run([_Job(name, problem, seed) for name, seed in others], options)
-            found += from_others
+    first = with_best_kernel(model, Y, options, rng.spawn(1)[0])
+    names = [f"start {i + 1} of {options.n_starts}" if options.n_starts > 1 else "" for i in range(options.n_starts)]
+    jobs = [_Job(name, first.problem, own) for name, own in zip(names, rng.spawn(options.n_starts), strict=True)]
+    jobs[0] = jobs[0]._replace(first=first)
+    if first.is_interrupted:
+        jobs = jobs[:1]
+    found, interrupted = _run(jobs, _like(first, options))
     # Starts that were cut off say little about how far starts agree.
     compared = [one for one in found if one.best.climb.outcome is not Outcome.INTERRUPTED] or found
     together = np.mean([one.best.climb.state.phi @ one.best.climb.state.phi.T for one in compared], axis=0)
@@ -100,7 +86,7 @@ def _run(jobs: list[_Job], options: Options) -> tuple[list[Found], bool]:
     run = _one_after_the_other if options.n_jobs in (None, 1) or len(jobs) == 1 else _in_processes
     ended, interrupted = run(jobs, options)
     found = [one for one in ended if isinstance(one, Found)]
-    if not found and jobs[0].first is not None:
+    if not found:
         raise next((one for one in ended if isinstance(one, NumericalError)), KeyboardInterrupt())
     return found, interrupted
 
@@ -140,7 +126,7 @@ def _in_processes(jobs: list[_Job], options: Options) -> tuple[list[Found | Nume
             warnings.simplefilter("ignore")  # joblib warns of what it need not finish
             results.close()
     found = [one for _, one in sorted(ended.items())]
-    if interrupted and not any(isinstance(one, Found) for one in found) and jobs[0].first is not None:
+    if interrupted and jobs[0].first is not None and not any(isinstance(one, Found) for one in found):
         # What there was before the workers began.
         cut_off = jobs[0]._replace(first=jobs[0].first.interrupted())
         found.append(cut_off.run(options))
