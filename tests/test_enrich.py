@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from dpgplvm.datasets import make_views
+from dpgplvm.inference import held_out, search
 from dpgplvm.inference.compiled import marginals_of, weights_of
 from dpgplvm.inference.enrich import _straightened, enrich
-from dpgplvm.inference.grouping import Problem
+from dpgplvm.inference.grouping import Interrupted, Problem
 from dpgplvm.inference.moves import at_rest
 from dpgplvm.inference.one_group import one_group
 from dpgplvm.inference.options import Options
+from dpgplvm.inference.outcome import Outcome
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import RBF, Linear, RBFLinear
 from dpgplvm.model.posterior import mean_at
@@ -91,3 +93,57 @@ def test_what_is_straight_is_what_a_regression_on_the_latents_says(float64, kern
     np.testing.assert_allclose(slopes.predicted, functions.var(axis=0), rtol=1e-9)
     assert (slopes.straight <= slopes.predicted * (1.0 + 1e-9)).all()
     assert np.allclose(slopes.straight, slopes.predicted) == isinstance(kernel, Linear)
+
+
+def test_groups_are_looked_for_again_with_the_richer_kernel(float64, monkeypatch):
+    views = make_views(n_samples=60, latents=((0,), (1,)), columns=12, weights=0.6, random_state=0)
+    problem = Problem(Model(Linear()), (views.Y - views.Y.mean(axis=0)) / views.Y.std(axis=0))
+    options = OPTIONS._replace(n_latents=3, n_groups=3, enrich=True)
+
+    def only_with_the_sum(whole):
+        return lambda own, *rest: iter(()) if own.model == problem.model else whole(own, *rest)
+
+    monkeypatch.setattr(search, "_candidates", only_with_the_sum(search._candidates))
+    monkeypatch.setattr(search, "improve", only_with_the_sum(search.improve))
+    rng = np.random.default_rng(0)
+    found = search.search(problem, options, rng, one_group(problem, options, rng))
+    assert (found.moves[0].kind, found.moves[0].groups_before, found.moves[0].accepted) == ("enrich", 1, True)
+    assert found.best.n_groups == 2
+    assert found.best.corrected > found.moves[0].corrected_after + 10.0
+
+
+@pytest.mark.parametrize("prefer", ["sum", "linear"])
+def test_rows_held_out_decide_where_the_bound_gains_little(float64, monkeypatch, prefer):
+    problem, before = fitted(table(0.4), Linear())
+    asked = []
+
+    def judged(found, *_):
+        asked.append([type(one.model.kernel) for one in found])
+        return held_out.Judged(np.zeros(2), np.array([0.1, 0.2] if prefer == "sum" else [0.2, 0.1]))
+
+    monkeypatch.setattr(held_out, "judged_by_held_out_rows", judged)
+    monkeypatch.setattr(held_out, "_FAR_AHEAD", 1e9)
+    log = []
+    after = enrich(problem, before, 15, np.random.default_rng(0), log)
+    assert asked == [[RBFLinear, Linear]]
+    assert isinstance(after.model.kernel, RBFLinear if prefer == "sum" else Linear)
+    assert log[0].corrected_after > log[0].corrected_before
+
+
+def test_ctrl_c_while_rows_are_held_out_keeps_what_knows_all_rows(float64, monkeypatch):
+    Y = table(0.7)
+    problem = Problem(Model(Linear()), Y)
+    monkeypatch.setattr(held_out, "_FAR_AHEAD", 1e9)
+    fit = Problem.fit
+
+    def stopped(self, start, *rest):
+        if len(self.Y) < len(Y):
+            raise Interrupted(self, None)
+        return fit(self, start, *rest)
+
+    monkeypatch.setattr(Problem, "fit", stopped)
+    rng = np.random.default_rng(0)
+    options = OPTIONS._replace(n_groups=1, enrich=True)
+    found = search.search(problem, options, rng, one_group(problem, options, rng))
+    assert found.best.climb.outcome is Outcome.INTERRUPTED
+    assert marginals_of(found.best.model, found.best.free.latents).mean.shape == (len(Y), 2)

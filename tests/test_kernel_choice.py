@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpgplvm import BayesianGPLVM
-from dpgplvm.inference import kernel_choice
+from dpgplvm.inference import held_out, kernel_choice
 from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.kernel_choice import with_best_kernel
 from dpgplvm.inference.one_group import one_group
@@ -36,7 +36,7 @@ def fitted(Y, kernel):
 def test_a_flexible_kernel_that_is_far_ahead_goes_on_and_otherwise_rows_held_out_choose(
     float64, monkeypatch, bend, far, kernel
 ):
-    monkeypatch.setattr(kernel_choice, "_FAR_AHEAD", far)
+    monkeypatch.setattr(held_out, "_FAR_AHEAD", far)
     first = with_best_kernel(Model(RBF()), table(bend), OPTIONS, np.random.default_rng(0))
     assert isinstance(first.problem.model.kernel, kernel)
 
@@ -45,8 +45,8 @@ def test_a_flexible_kernel_that_is_far_ahead_goes_on_and_otherwise_rows_held_out
     ("densities", "chosen"), [((0.0, 1.0), Linear), ((1.0, 0.0), RBF), ((0.0, 0.01), RBF), ((0.0, 0.06), Linear)]
 )
 def test_filled_gaps_decide_where_densities_are_much_the_same(float64, monkeypatch, densities, chosen):
-    judged = kernel_choice.Judged(np.array(densities), np.array([0.4, 0.5]))
-    monkeypatch.setattr(kernel_choice, "judged_by_held_out_rows", lambda *_: judged)
+    judged = held_out.Judged(np.array(densities), np.array([0.4, 0.5]))
+    monkeypatch.setattr(held_out, "judged_by_held_out_rows", lambda *_: judged)
     first = with_best_kernel(Model(RBF()), table(0.0), OPTIONS, np.random.default_rng(0))
     assert isinstance(first.problem.model.kernel, chosen)
 
@@ -55,7 +55,7 @@ def test_rows_held_out_are_judged_as_a_fitted_model_would(float64):
     """The same numbers from the public face: a model of the other rows, its densities and its filled gaps."""
     Y = table(0.0)
     rng = np.random.default_rng(3)
-    judged = kernel_choice.judged_by_held_out_rows([fitted(Y, Linear())], Problem(Model(Linear()), Y), rng)
+    judged = held_out.judged_by_held_out_rows([fitted(Y, Linear())], Problem(Model(Linear()), Y), rng)
     rng = np.random.default_rng(3)
     order, half = rng.permutation(60), rng.permutation(12) < 6
     model = BayesianGPLVM(n_latents=2, kernel="linear", noise="column", standardise=False, random_state=0)
@@ -71,7 +71,7 @@ def test_rows_held_out_are_judged_as_a_fitted_model_would(float64):
 def test_rows_that_were_held_out_know_what_a_table_was_made_with(float64, bend, kernel):
     Y = table(bend)
     found = [fitted(Y, own) for own in OPTIONS.kernels]
-    judged = kernel_choice.judged_by_held_out_rows(found, Problem(Model(RBF()), Y), np.random.default_rng(0))
+    judged = held_out.judged_by_held_out_rows(found, Problem(Model(RBF()), Y), np.random.default_rng(0))
     assert isinstance(OPTIONS.kernels[judged.densities.argmax()], kernel)
     assert isinstance(OPTIONS.kernels[judged.errors.argmin()], kernel)
 
@@ -82,7 +82,7 @@ def test_the_bound_decides_where_rows_cannot(float64, monkeypatch, why, ahead):
     Y = table(0.0, n_rows=20 if why == "too few rows" else 60)
     if why == "a column that is constant without them":
         Y[:, 3] = np.arange(60) == np.random.default_rng(0).permutation(60)[-1]
-    monkeypatch.setattr(kernel_choice, "_FAR_AHEAD", np.inf)
+    monkeypatch.setattr(held_out, "_FAR_AHEAD", np.inf)
     monkeypatch.setattr(kernel_choice, "_corrected", lambda first: float(isinstance(first.problem.model.kernel, ahead)))
     first = with_best_kernel(Model(RBF()), Y, OPTIONS, np.random.default_rng(0))
     assert isinstance(first.problem.model.kernel, ahead)

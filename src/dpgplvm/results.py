@@ -78,10 +78,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     seen = _groups_by_size(phi) if model.inferred_groups else np.arange(phi.shape[1])
     position = np.empty(phi.shape[1], dtype=int)
     position[seen] = np.arange(len(seen))
-    # With one group, latents that only a few columns listen to do not pay for themselves, and are silenced: profiles
-    # show what there was before.
-    before = ended.one_group if len(seen) == 1 else None
-    clustered = profiles((Problem(before.model, Y).slopes(before.climb.state) if before else slopes).moments)
+    clustered = profiles(slopes.moments)
     return Results(
         latents=np.asarray(marginals.mean)[:, used],
         latent_variance=np.asarray(marginals.variance)[:, used],

@@ -78,8 +78,11 @@ def axes_for_groups(moments: np.ndarray, labels: np.ndarray, rng: np.random.Gene
     return _sparsest(of_groups, sizes, rng, n_starts=3)
 
 
-def sparse_axes(moments: np.ndarray, rng: np.random.Generator, n_starts: int = 6) -> np.ndarray:
-    """The rotation R [Q, Q] that minimises sum_d w_d sum_q sqrt((R' G_d R)_qq / tr G_d + eps), from several starts.
+def sparse_axes(
+    moments: np.ndarray, rng: np.random.Generator, n_starts: int = 6, softening: float = _SOFTENING
+) -> np.ndarray:
+    """The rotation R [Q, Q] that minimises sum_d w_d sum_q sqrt((R' G_d R)_qq / tr G_d + eps), from several starts;
+    shares below the softening eps are not worth making any smaller.
 
     Columns weigh as much as they are predicted at all. Planes are turned, each to the best of a grid of angles, so a
     step is never caught in a plane's own local optimum.
@@ -87,10 +90,12 @@ def sparse_axes(moments: np.ndarray, rng: np.random.Generator, n_starts: int = 6
     traces = np.trace(moments, axis1=1, axis2=2)
     weights = traces / (traces + np.median(traces) + 1e-300)
     shares = moments / np.maximum(traces, 1e-300)[:, None, None]
-    return _sparsest(shares, weights, rng, n_starts)
+    return _sparsest(shares, weights, rng, n_starts, softening)
 
 
-def _sparsest(shares: np.ndarray, weights: np.ndarray, rng: np.random.Generator, n_starts: int) -> np.ndarray:
+def _sparsest(
+    shares: np.ndarray, weights: np.ndarray, rng: np.random.Generator, n_starts: int, softening: float = _SOFTENING
+) -> np.ndarray:
     """The best rotation of several descents side by side: from the axes as they are, and from random ones.
 
     Planes that have no axis in common are turned at once, as in a tournament where all play at the same time.
@@ -99,18 +104,18 @@ def _sparsest(shares: np.ndarray, weights: np.ndarray, rng: np.random.Generator,
     random = [np.linalg.qr(rng.normal(size=(n_latents, n_latents)))[0] for _ in range(n_starts - 1)]
     R = np.array([np.eye(n_latents), *random])
     turned = _in_axes(shares, R)
-    costs = _costs(turned, weights)
+    costs = _costs(turned, weights, softening)
     rounds = _rounds(n_latents)
     for _ in range(_MOST_SWEEPS):
         for p, q in rounds:
-            angles = _best_angles(turned[..., p, p], turned[..., q, q], turned[..., p, q], weights)
+            angles = _best_angles(turned[..., p, p], turned[..., q, q], turned[..., p, q], weights, softening)
             turn = np.tile(np.eye(n_latents), (n_starts, 1, 1))
             turn[:, p, p] = turn[:, q, q] = np.cos(angles)
             turn[:, q, p] = np.sin(angles)
             turn[:, p, q] = -turn[:, q, p]
             R = R @ turn
             turned = _in_axes(turned, turn)
-        before, costs = costs, _costs(turned, weights)
+        before, costs = costs, _costs(turned, weights, softening)
         if (before - costs < 1e-6 * before).all():
             break
     return R[costs.argmin()]
@@ -121,9 +126,9 @@ def _in_axes(shares: np.ndarray, R: np.ndarray) -> np.ndarray:
     return R.transpose(0, 2, 1)[:, None] @ shares @ R[:, None]
 
 
-def _costs(turned: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _costs(turned: np.ndarray, weights: np.ndarray, softening: float) -> np.ndarray:
     heard = np.maximum(np.diagonal(turned, axis1=2, axis2=3), 0.0)
-    return np.sqrt(heard + _SOFTENING).sum(axis=2) @ weights
+    return np.sqrt(heard + softening).sum(axis=2) @ weights
 
 
 def _rounds(n_axes: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -139,15 +144,15 @@ def _rounds(n_axes: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return rounds
 
 
-def _best_angles(pp: np.ndarray, qq: np.ndarray, pq: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _best_angles(pp: np.ndarray, qq: np.ndarray, pq: np.ndarray, weights: np.ndarray, softening: float) -> np.ndarray:
     """The angles in [0, pi/2) that make the two diagonals of every plane sparsest, on ever finer grids; from [S, D, n]
     to [S, n]. No turn where none helps."""
     middle, half = 0.5 * (pp + qq)[..., None], 0.5 * (pp - qq)[..., None]
 
     def costs(angles: np.ndarray) -> np.ndarray:
         swing = half * np.cos(2.0 * angles)[:, None] + pq[..., None] * np.sin(2.0 * angles)[:, None]
-        both = np.sqrt(np.maximum(middle + swing, 0.0) + _SOFTENING)
-        both += np.sqrt(np.maximum(middle - swing, 0.0) + _SOFTENING)
+        both = np.sqrt(np.maximum(middle + swing, 0.0) + softening)
+        both += np.sqrt(np.maximum(middle - swing, 0.0) + softening)
         return np.einsum("d,sdna->sna", weights, both)
 
     best = np.zeros((pp.shape[0], pp.shape[2]))

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpgplvm.inference import paper
 from dpgplvm.inference.climb import Climb, Climbable, climb
-from dpgplvm.inference.grouping import Grouping, Problem
+from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.mixed import MixedObjective, MixedVariables
 from dpgplvm.inference.moves import Move
 from dpgplvm.inference.objective import Objective
@@ -34,7 +34,6 @@ class Fit(NamedTuple):
     starts: list[Start] = []
     coassignment: np.ndarray | None = None  # [D, D]; None: phi says it all
     corrected: float | None = None  # the bound with the Occam factor, where groups were searched for
-    one_group: Grouping | None = None  # what a search had before there were groups
 
 
 class _Stage(NamedTuple):
@@ -60,7 +59,7 @@ def fit(
         if start is None and options.max_iter > 0:
             found, starts, coassignment = search_from_several_starts(model, Y, options, rng)
             best = found.best
-            return Fit(best.model, best.climb, found.moves, starts, coassignment, best.corrected, found.one_group)
+            return Fit(best.model, best.climb, found.moves, starts, coassignment, best.corrected)
     return Fit(model, _climb_in_stages(model, Y, options, rng, start))
 
 

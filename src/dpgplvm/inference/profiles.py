@@ -23,6 +23,9 @@ _SUBSTANTIAL = 0.25
 _ALIKE = 0.1
 # The share of a column's variation from which on a latent counts as heard.
 _HEARD_AT_ALL = 0.005
+# The share below which it does not count how little a column listens to a latent: with many latents, axes would
+# otherwise be chosen to make small shares smaller.
+_NEGLIGIBLE = 0.01
 
 
 class Profiles(NamedTuple):
@@ -62,7 +65,7 @@ def _apart(strengths: np.ndarray, labels: np.ndarray) -> float:
 
 def rotated(moments: np.ndarray) -> np.ndarray:
     """The moments in the axes in which each column listens to as few latents as possible."""
-    R = sparse_axes(moments, np.random.default_rng(0))
+    R = sparse_axes(moments, np.random.default_rng(0), softening=_NEGLIGIBLE)
     return R.T @ moments @ R
 
 

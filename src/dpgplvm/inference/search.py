@@ -34,7 +34,6 @@ class Found(NamedTuple):
 
     best: Grouping
     moves: list[Move]
-    one_group: Grouping  # what it had before there were groups
 
 
 def search(problem: Problem, options: Options, rng: np.random.Generator, first: OneGroup | None = None) -> Found:
@@ -42,10 +41,9 @@ def search(problem: Problem, options: Options, rng: np.random.Generator, first: 
     best grouping so far."""
     moves: list[Move] = []
     best: Grouping | None = None
-    before: Grouping | None = None
     try:
         for reached in _stages(problem, options, rng, first, moves):
-            best, before = reached, before or reached
+            best = reached
     except (Interrupted, KeyboardInterrupt) as stopped:
         left = [] if best is None else [best]
         if isinstance(stopped, Interrupted):
@@ -54,7 +52,7 @@ def search(problem: Problem, options: Options, rng: np.random.Generator, first: 
             raise KeyboardInterrupt from None
         best = max(left, key=lambda one: one.corrected).ended(Outcome.INTERRUPTED)
     assert best is not None
-    return Found(best, moves, before or best)
+    return Found(best, moves)
 
 
 def _stages(
