@@ -14,6 +14,7 @@ import numpy as np
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
+from dpgplvm.inference.moves import n_between_groups
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.search import MOST_MOVES
 from dpgplvm.inference.starts import agreement
@@ -45,7 +46,7 @@ def advise(model: Any) -> Iterator[str]:
             "have the prior. Drop them, or fill in what is known"
         )
     if model.max_iter > 0 and model.outcome_ is Outcome.BUDGET_SPENT:
-        if sum(move.kind != "enrich" for move in model.moves_) >= MOST_MOVES:
+        if n_between_groups(model.moves_) >= MOST_MOVES:
             yield (
                 f"the search for groups ended after {MOST_MOVES} moves, the most that it tries, while there "
                 "were others left: better groups may be there, and more starts (n_starts) may find them"

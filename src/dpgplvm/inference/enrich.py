@@ -1,12 +1,12 @@
 """A richer kernel for groups that were found with an RBF or with a linear one.
 
 Searching with the sum of both kernels costs several times as much as with either. So groups are searched for with one
-of them, and the sum starts where that ended: it has to earn its place by the corrected bound.
+of them first, and the sum starts where that ended: it has to earn its place by the corrected bound, or rows held out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dpgplvm.inference.compiled import marginals_of
-from dpgplvm.inference.grouping import Grouping, Problem
+from dpgplvm.inference.grouping import Grouping, Interrupted, Problem
 from dpgplvm.inference.held_out import which_kernel
 from dpgplvm.inference.moves import Move, at_rest, note
 from dpgplvm.inference.start import inducing_points, useful_inducing
@@ -31,26 +31,30 @@ _LEAST_STRAIGHT = 0.5
 _ITERATIONS, _TOLERANCE = 200, 1e-7
 
 
-def enrich(problem: Problem, best: Grouping, n_inducing: int, rng: np.random.Generator, log: list[Move]) -> Grouping:
-    """The same groups with RBF plus linear as their kernel, where that raises the corrected bound by far, or a little
-    and rows held out agree; logged as a move. Not tried where functions are bent for the most part."""
+def enrich(
+    problem: Problem, best: Grouping, n_inducing: int, rng: np.random.Generator, log: list[Move]
+) -> Iterator[Grouping]:
+    """The same groups at rest, then with RBF plus linear as their kernel, where that raises the corrected bound by far,
+    or a little and rows held out agree; logged as a move. Nothing where functions are bent for the most part."""
     slopes = problem.slopes(best.climb.state)
     if slopes.straight.sum() < _LEAST_STRAIGHT * slopes.predicted.sum():
-        return best
+        return
     # At rest first, as for every move: it must not get the credit for iterations that its origin had not made yet.
     best = at_rest(problem, best)
+    yield best
     richer = problem._replace(model=replace(problem.model, kernel=RBFLinear()))
-    start = _start(richer.model, best, n_inducing, rng)
     try:
-        found = richer.fit(start, best.labels, 0, _ITERATIONS, _TOLERANCE)
+        found = richer.fit(_start(richer.model, best, n_inducing, rng), best.labels, 0, _ITERATIONS, _TOLERANCE)
     except NumericalError:
-        found = None
-    helped = found is not None and found.corrected > best.corrected
-    if found is not None and helped:
-        helped = which_kernel([found.corrected, best.corrected], [found, best], problem, rng) == 0
-    n_groups, corrected = (best.n_groups, None) if found is None else (found.n_groups, found.corrected)
-    note(Move("enrich", best.n_groups, n_groups, best.corrected, corrected, helped), log, problem.reporter)
-    return found if found is not None and helped else best
+        note(Move("enrich", best.n_groups, best.n_groups, best.corrected, None, False), log, problem.reporter)
+        return
+    except Interrupted:  # rows have not been asked about it
+        raise KeyboardInterrupt from None
+    before, after = best.corrected, found.corrected
+    helped = after > before and which_kernel([after, before], [found, best], problem, rng) == 0
+    note(Move("enrich", best.n_groups, found.n_groups, before, after, helped), log, problem.reporter)
+    if helped:
+        yield found
 
 
 def _start(model: Model, best: Grouping, n_inducing: int, rng: np.random.Generator) -> Free:

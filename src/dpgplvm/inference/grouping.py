@@ -193,7 +193,10 @@ class Problem(NamedTuple):
 
     def slopes(self, state: State) -> Slopes:
         """How the columns' mean functions change along the latents."""
-        return slopes(self.model, state, weights_of(self.model, state, self.Y))
+        found = slopes(self.model, state, weights_of(self.model, state, self.Y))
+        if not np.isfinite(found.moments).all():
+            raise NumericalError("the mean functions of the columns have no finite slopes")
+        return found
 
 
 def reordered(free: Free, order: np.ndarray) -> Free:

@@ -30,12 +30,12 @@ _ITERATIONS, _TOLERANCE = 60, 1e-7
 
 def which_kernel(bounds: Sequence[float], found: Sequence[Grouping], problem: Problem, rng: np.random.Generator) -> int:
     """The number of the kernel to go on with: the first, the most flexible, where its corrected bound is far ahead;
-    otherwise the one that rows held out prefer; where there are too few of them, the one with the highest bound."""
+    otherwise the one that rows held out prefer; where they cannot say, the one with the highest bound."""
     entries = max(np.sum(~np.isnan(problem.Y)), 1)
     if bounds[0] > max(bounds[1:]) + _FAR_AHEAD * entries:
         return 0
     judged = judged_by_held_out_rows(found, problem, rng)
-    if judged is None:
+    if judged is None or not np.isfinite(judged.densities).any():
         return int(np.argmax(bounds))
     close = judged.densities >= judged.densities.max() - _FAR_AHEAD
     return int(np.where(close, judged.errors, np.inf).argmin())

@@ -85,14 +85,18 @@ def _first_stages(problems: list[Problem], options: Options, rng: np.random.Gene
         if not begun:
             raise
         begun = [one.interrupted() for one in begun]
-    by_kernel = [[one for one in begun if one.problem is problem] for problem in problems]
-    furthest = [max(ones, key=lambda one: one.common.value) for ones in by_kernel if ones]
+    by_kernel = [sorted((one for one in begun if one.problem is problem), key=_how_far) for problem in problems]
+    furthest = [best._replace(second=others[0] if others else None) for best, *others in filter(None, by_kernel)]
     if any(one.is_interrupted for one in begun):
         return [furthest[0].interrupted()]
     try:
         return _successes(_side_by_side([partial(finish, one, options) for one in furthest]))
     except KeyboardInterrupt:
         return [furthest[0].interrupted()]
+
+
+def _how_far(begun: OneGroup) -> float:
+    return -begun.common.value
 
 
 def _other_beginnings(

@@ -6,7 +6,8 @@ Each is tried by climbing from it a little, and kept only if it raises the corre
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -56,18 +57,17 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
     """Try moves until none helps, or until `max_moves` were tried; yields every grouping that is kept."""
     helped = True
     smoothed: set[bytes] = set()
-    while helped and len(log) < max_moves:
+    while helped and n_between_groups(log) < max_moves:
         helped = False
         # At rest first: a move must not get the credit for iterations that its origin had not made yet.
         best = at_rest(problem, best)
         yield best
         slopes = problem.slopes(best.climb.state)
         tried = {canonical(best.labels).tobytes()}
-        first = _smooth(problem, best, slopes, smoothed)
-        for proposal in chain(first, _proposals(problem, best, slopes.moments)):
+        for proposal in chain(_of_latents(problem, best, slopes, smoothed), _of_groups(best, slopes.moments)):
             # A start that a proposal brings has its groups in the order of the labels that it brings.
             labels, start = proposal.labels, proposal.start
-            if len(log) >= max_moves:
+            if n_between_groups(log) >= max_moves:
                 break
             if start is None:
                 labels = canonical(labels)
@@ -93,6 +93,11 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
                 break
 
 
+def n_between_groups(log: Sequence[Move]) -> int:
+    """How many moves were tried; a richer kernel is none that there is a budget for."""
+    return sum(move.kind != "enrich" for move in log)
+
+
 def note(move: Move, log: list[Move], reporter: Reporter) -> None:
     """Keep a move in the log and tell of it."""
     log.append(move)
@@ -113,11 +118,26 @@ def at_rest(problem: Problem, grouping: Grouping) -> Grouping:
     return max(grouping, climbed, key=lambda one: one.corrected)
 
 
-def _proposals(problem: Problem, best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
-    """Moves in the order in which they are likely to help."""
+def _of_latents(problem: Problem, best: Grouping, slopes: Slopes, smoothed: set[bytes]) -> Iterator[_Proposal]:
+    """The same groups with other latents: all laid out afresh, once for every grouping, or one of them silent.
+
+    Not for a kernel of finite rank. It has no folds to lay out; its weak latents are no folds either, and though the
+    bound gains a little without them, rows that it has not seen lose.
+    """
+    if problem.model.kernel.rank(best.free.inducing.shape[1]) is not None:
+        return
+    groups = canonical(best.labels).tobytes()
+    if groups not in smoothed:
+        smoothed.add(groups)
+        with suppress(NumericalError):
+            yield _Proposal("smooth", best.labels, problem.smoothed(best, slopes))
+    yield from _silences(problem.model, best, slopes.moments)
+
+
+def _of_groups(best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
+    """Other groups, in the order in which they are likely to help."""
     labels, n_groups = best.labels, best.n_groups
     most_groups = min(len(labels), best.free.n_groups)
-    yield from _silences(problem.model, best, moments)
     yield from _merges(best)
     profiles = column_profiles(moments)
     for t in range(n_groups):
@@ -134,24 +154,9 @@ def _proposals(problem: Problem, best: Grouping, moments: np.ndarray) -> Iterato
                 yield _Proposal("recluster", fcluster(tree, k, "maxclust"))
 
 
-def _smooth(problem: Problem, best: Grouping, slopes: Slopes, before: set[bytes]) -> Iterator[_Proposal]:
-    """The same groups with their latents laid out afresh, once for every grouping. A kernel of finite rank has no folds
-    to lay out."""
-    groups = canonical(best.labels).tobytes()
-    if groups not in before and problem.model.kernel.rank(best.free.inducing.shape[1]) is None:
-        before.add(groups)
-        try:
-            yield _Proposal("smooth", best.labels, problem.smoothed(best, slopes))
-        except NumericalError:
-            return
-
-
 def _silences(model: Model, best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
     """The latents that say least, one at a time back at their prior and listened to by no group: a climb switches one
-    off, but slowly. With a kernel of finite rank it is left to the climb: weak latents are then no folds, and though
-    the bound gains a little without them, rows that it has not seen lose."""
-    if model.kernel.rank(best.free.inducing.shape[1]) is not None:
-        return
+    off, but slowly."""
     mean, variance = map(np.asarray, marginals_of(model, best.free.latents))
     used = used_latents(model, best.free)
     shares = np.diagonal(moments, axis1=1, axis2=2)

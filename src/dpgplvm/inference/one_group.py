@@ -18,9 +18,11 @@ from dpgplvm.inference.start import start_from_embedding
 from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError
 
-# Iterations with the noise held, with it common to all columns, so many of which tell starts apart, and with noise of
-# columns.
-_NOISE_HELD, _NOISE_FREE, _NOISE_TRIED, _OWN_NOISE, _LOOSE = 60, 100, 20, 60, 1e-7
+# Iterations with the noise held: a share of the rows, which take longer to lay out the more there are, at least and at
+# most.
+_HELD_PER_ROW, _FEWEST_HELD, _MOST_HELD = 0.4, 60, 200
+# Iterations with the noise common to all columns, so many of which tell starts apart, and with noise of columns.
+_NOISE_FREE, _NOISE_TRIED, _OWN_NOISE, _LOOSE = 100, 20, 60, 1e-7
 # What every column has for itself, where columns have noise and scale of their own.
 OF_COLUMNS = ("log_noise_precision", "log_scale")
 
@@ -32,6 +34,7 @@ class OneGroup(NamedTuple):
     common: Climb  # with the noise common to all columns
     own: Grouping | None = None  # with noise of columns set free, where they are to have it; None: not that far
     embedded: Embedded | None = None  # where its rows began; None: at their principal components
+    second: OneGroup | None = None  # the same from the second best embedding, as far as it took to choose
 
     @property
     def is_interrupted(self) -> bool:
@@ -80,7 +83,8 @@ def begin(
     With free noise from the start a fit can end with everything explained as noise, and with free noise of columns with
     all columns but a few; so noise is held at first, then common to all columns, and theirs last.
     """
-    held = _climbed(problem, options, start, _NOISE_HELD, callback, {"log_noise_precision"})
+    n_held = int(np.clip(_HELD_PER_ROW * len(problem.Y), _FEWEST_HELD, _MOST_HELD))
+    held = _climbed(problem, options, start, n_held, callback, {"log_noise_precision"})
     begun = OneGroup(problem, held, embedded=embedded)
     return begun if begun.is_interrupted else _went_on(begun, options, _NOISE_TRIED, callback)
 

@@ -7,6 +7,7 @@ are hard after one step, and stay in one group. What finds it is a good place to
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +16,11 @@ from scipy.cluster.hierarchy import fcluster
 from dpgplvm.inference.axes import Slopes, axes_for_groups, rotate, sparse_axes
 from dpgplvm.inference.enrich import enrich
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem, start_from_labels
-from dpgplvm.inference.moves import Move, improve
-from dpgplvm.inference.one_group import OneGroup, one_group
+from dpgplvm.inference.moves import Move, improve, n_between_groups
+from dpgplvm.inference.one_group import OneGroup, finish, one_group
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
-from dpgplvm.inference.profiles import canonical, trees
+from dpgplvm.inference.profiles import canonical, profiles, trees
 from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError
 
@@ -44,10 +45,15 @@ def search(problem: Problem, options: Options, rng: np.random.Generator, first: 
     try:
         for reached in _stages(problem, options, rng, first, moves):
             best = reached
+    except NumericalError:
+        if best is None:
+            raise
+        best = best.ended(Outcome.NUMERICAL_TROUBLE)
     except (Interrupted, KeyboardInterrupt) as stopped:
         left = [] if best is None else [best]
         if isinstance(stopped, Interrupted):
-            left.append(stopped.problem.judge(stopped.reached))
+            with suppress(NumericalError, KeyboardInterrupt):
+                left.append(stopped.problem.judge(stopped.reached))
         if not left:
             raise KeyboardInterrupt from None
         best = max(left, key=lambda one: one.corrected).ended(Outcome.INTERRUPTED)
@@ -67,13 +73,14 @@ def _stages(
     yield best
 
     if options.n_groups > 1:
-        for better in _grouped(problem, best, first.common.state, rng, moves):
+        for better in _from_embeddings(problem, options, rng, first, moves):
             best = better
             yield best
     if options.enrich:
         problem.reporter.enter("richer kernel")
-        best = enrich(problem, best, options.n_inducing, rng, moves)
-        yield best
+        for better in enrich(problem, best, options.n_inducing, rng, moves):
+            best = better
+            yield best
         if best.model != problem.model:
             # What did not pay for groups of its own with a poorer kernel may do so with this one.
             problem = problem._replace(model=best.model)
@@ -81,9 +88,36 @@ def _stages(
                 for better in _grouped(problem, best, best.climb.state, rng, moves):
                     best = better
                     yield best
-    moves_spent = len(moves) >= MOST_MOVES
     problem.reporter.enter("last climb", options.max_iter)
-    yield _to_the_end(problem, best, options, moves_spent)
+    yield _to_the_end(problem, best, options, moves_spent=n_between_groups(moves) >= MOST_MOVES)
+
+
+def _from_embeddings(
+    problem: Problem, options: Options, rng: np.random.Generator, first: OneGroup, moves: list[Move]
+) -> Iterator[Grouping]:
+    """Groups from the embedding that went furthest, and from the second where there are more groups than profiles.
+
+    Groups that listen to the same latents may do so in different ways. But latents may also lie in folds, and a further
+    group make up for it. The moves are those of the embedding that is kept.
+    """
+    best = first.ended
+    for better in _grouped(problem, best, first.common.state, rng, moves):
+        best = better
+        yield best
+    n_profiles = profiles(problem.slopes(best.climb.state).moments).labels.max() + 1
+    if first.second is None or best.n_groups <= n_profiles:
+        return
+    problem.reporter.enter("one group")
+    again = finish(first.second, options)
+    if again.is_interrupted:
+        raise Interrupted(problem, again.common)
+    rival, own_moves = again.ended, list[Move]()
+    with suppress(NumericalError):
+        for better in _grouped(problem, rival, again.common.state, rng, own_moves):
+            rival = better
+    if rival.corrected > best.corrected:
+        moves[:] = own_moves
+        yield rival
 
 
 def _grouped(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from itertools import combinations
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from joblib import Parallel, delayed
 from sklearn.metrics import adjusted_rand_score
 
 from dpgplvm.inference.grouping import Problem
+from dpgplvm.inference.held_out import which_kernel
 from dpgplvm.inference.kernel_choice import with_best_kernel
 from dpgplvm.inference.one_group import OneGroup
 from dpgplvm.inference.options import Options
@@ -42,8 +44,8 @@ class Searched(NamedTuple):
 def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator) -> Searched:
     """Search from as many places as asked for; the first is the plain one, the others scatter the latents.
 
-    Every start has its own random numbers, so the answer is the same for any number of workers. All have the kernel
-    that is best for the plain one. Ctrl-C keeps the best of what has been reached.
+    Every start has its own random numbers, so the answer is the same for any number of workers. All begin with
+    the kernel that is best for the plain one. Ctrl-C keeps the best of what has been reached.
     """
     first = with_best_kernel(model, Y, options, rng.spawn(1)[0])
     names = [f"start {i + 1} of {options.n_starts}" if options.n_starts > 1 else "" for i in range(options.n_starts)]
@@ -58,7 +60,23 @@ def search_from_several_starts(model: Model, Y: np.ndarray, options: Options, rn
     best = max(found, key=lambda one: one.best.corrected)
     if interrupted:
         best = best._replace(best=best.best.ended(Outcome.INTERRUPTED))
+    else:
+        best = _best_of_kernels(found, first.problem, rng.spawn(1)[0])
     return Searched(best, [_start(one) for one in compared], together)
+
+
+def _best_of_kernels(found: list[Found], problem: Problem, rng: np.random.Generator) -> Found:
+    """The highest corrected bound of starts that ended with the same kernel. Where some ended with a richer one, rows
+    held out are asked as they were in each start, so that more starts do not mean more chances for it."""
+    ascending = sorted(found, key=lambda one: one.best.corrected)
+    plain, richer = ([one for one in ascending if (one.best.model == problem.model) is same] for same in (True, False))
+    if not plain or not richer:
+        return ascending[-1]
+    rivals = [richer[-1], plain[-1]]
+    groupings = [one.best for one in rivals]
+    with suppress(KeyboardInterrupt):
+        return rivals[which_kernel([one.corrected for one in groupings], groupings, problem, rng)]
+    return ascending[-1]
 
 
 def _like(first: OneGroup, options: Options) -> Options:

@@ -126,7 +126,7 @@ def _moves(model: Any, ax: Any) -> None:
         own = kept & np.array([move.kind == kind for move in moves])
         ax.plot(steps[own], after[own], "o", color=colour, markersize=11, label=f"{kind}, kept")
     tried = ~kept & ~given_up
-    ax.plot(steps[tried], after[tried], "x", color=FAINT, markersize=6, label="not better")
+    ax.plot(steps[tried], after[tried], "x", color=FAINT, markersize=6, label="not kept")
     ax.plot(steps[given_up], before[given_up], "|", color=INK, markersize=7, label="given up on its way")
     starts = [start.corrected for start in model.starts_ if len(model.starts_) > 1]
     ends = [] if model.corrected_bound_ is None else [model.corrected_bound_]
