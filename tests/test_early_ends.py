@@ -62,6 +62,37 @@ def test_ctrl_c_anywhere_ends_a_search_with_what_there_is(failing, table, n_eval
 
 
 @pytest.fixture(scope="module")
+def bent():
+    """A table that is linear for the most part, with rows to hold out."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(45, 2))
+    Y = np.repeat(X, 4, axis=1) * rng.normal(size=8) + 0.7 * np.cos(1.5 * np.repeat(X, 4, axis=1)) * rng.normal(size=8)
+    return Y + 0.1 * rng.normal(size=Y.shape)
+
+
+@pytest.fixture(scope="module")
+def n_with_all_stages(bent):
+    calls = []
+    with pytest.MonkeyPatch.context() as patch:
+        evaluate = Objective.evaluate
+        here = threading.get_ident
+        patch.setattr(Objective, "evaluate", lambda self, free: calls.append(here()) or evaluate(self, free))
+        model = search(kernel="auto").fit(bent)
+    assert [move for move in model.moves_ if move.kind == "enrich"]
+    return calls.count(here())
+
+
+@pytest.mark.parametrize("share", np.linspace(0.2, 0.98, 12).round(2))
+def test_ctrl_c_anywhere_ends_a_search_among_kernels_with_all_rows(failing, bent, n_with_all_stages, share):
+    at = 3 + int(share * (n_with_all_stages - 3))
+    failing(lambda n, held: n == at, KeyboardInterrupt())
+    model = search(kernel="auto").fit(bent)
+    assert model.outcome_ is Outcome.INTERRUPTED
+    assert len(model.latents_) == len(bent)
+    assert_whole(model)
+
+
+@pytest.fixture(scope="module")
 def straight():
     """A table for which two latents are not enough, with too few rows to hold any out."""
     rng = np.random.default_rng(0)

@@ -86,3 +86,9 @@ def test_the_bound_decides_where_rows_cannot(float64, monkeypatch, why, ahead):
     monkeypatch.setattr(kernel_choice, "_corrected", lambda first: float(isinstance(first.problem.model.kernel, ahead)))
     first = with_best_kernel(Model(RBF()), Y, OPTIONS, np.random.default_rng(0))
     assert isinstance(first.problem.model.kernel, ahead)
+
+
+def test_the_bound_decides_where_no_kernel_can_be_judged(float64, monkeypatch):
+    nothing = held_out.Judged(np.full(2, -np.inf), np.full(2, np.inf))
+    monkeypatch.setattr(held_out, "judged_by_held_out_rows", lambda *_: nothing)
+    assert held_out.which_kernel([1.0, 2.0], [], Problem(Model(RBF()), table(0.0)), np.random.default_rng(0)) == 1

@@ -102,3 +102,18 @@ def test_canonical_numbers_follow_size_and_then_place(labels):
 def test_canonical_numbers_of_a_case():
     assert canonical(np.array([7, 2, 2, 7, 2, 5])).tolist() == [1, 0, 0, 1, 0, 2]
     assert canonical(np.array([4, 1])).tolist() == [0, 1]
+
+
+def test_small_shares_do_not_choose_the_axes(monkeypatch):
+    """Five scales of five items, each with small loadings on many latents besides its own."""
+    labels = np.repeat(np.arange(5), 5)
+
+    def agreement(seed):
+        rng = np.random.default_rng(seed)
+        loadings = 0.2 * rng.normal(size=(25, 10)) + 0.7 * np.eye(5, 10)[labels]
+        loadings = loadings @ np.linalg.qr(rng.normal(size=(10, 10)))[0]
+        return adjusted_rand_score(labels, profiles(loadings[:, :, None] * loadings[:, None, :]).labels)
+
+    with_small_neglected = np.mean([agreement(seed) for seed in range(6)])
+    monkeypatch.setattr("dpgplvm.inference.profiles._NEGLIGIBLE", 1e-4)
+    assert with_small_neglected > np.mean([agreement(seed) for seed in range(6)]) + 0.1

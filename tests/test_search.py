@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +14,14 @@ from sklearn.metrics import adjusted_rand_score
 
 from dpgplvm import DPGPLVM
 from dpgplvm.datasets import make_views
+from dpgplvm.inference import search
 from dpgplvm.inference.axes import _rounds, rotate, slopes, sparse_axes
 from dpgplvm.inference.climb import climb
 from dpgplvm.inference.grouping import Grouping, Problem, reordered, start_from_labels
-from dpgplvm.inference.moves import improve
+from dpgplvm.inference.moves import Move, improve
 from dpgplvm.inference.objective import Objective
+from dpgplvm.inference.one_group import one_group
+from dpgplvm.inference.options import Options
 from dpgplvm.inference.start import start_from_embedding
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import RBF
@@ -161,3 +164,40 @@ def test_a_move_that_brings_its_start_keeps_the_order_of_its_groups(float64, toy
     own = [labels for labels, move in zip(tried, log, strict=True) if move.kind in ("smooth", "silence")]
     assert own
     assert all(np.array_equal(labels, best.labels) for labels in own)
+
+
+@pytest.mark.filterwarnings("ignore::dpgplvm.advice.FitWarning")
+@pytest.mark.parametrize("n_profiles", [1, 2])
+def test_a_second_embedding_is_tried_where_there_are_more_groups_than_profiles(monkeypatch, n_profiles):
+    views = make_views(n_samples=60, latents=((0,), (1,)), columns=6, random_state=0)
+    as_found, finish, again = search.profiles, search.finish, []
+
+    def profiles_of(moments):
+        found = as_found(moments)
+        return found._replace(labels=found.labels % n_profiles)
+
+    def noted(begun, options):
+        again.append(begun.embedded.by)
+        return finish(begun, options)
+
+    monkeypatch.setattr(search, "profiles", profiles_of)
+    monkeypatch.setattr(search, "finish", noted)
+    model = DPGPLVM(n_latents=3, n_inducing=15, truncation=3, max_iter=20, kernel="rbf", random_state=0).fit(views.Y)
+    assert model.n_groups_ == 2
+    assert len(again) == (n_profiles == 1)
+    assert all(before.corrected_after <= after.corrected_before + 1e-6 for before, after in kept_pairs(model.moves_))
+
+
+def kept_pairs(moves):
+    """Every kept move and the one after it: a log is that of one way up."""
+    return [(one, after) for one, after in pairwise(moves) if one.accepted]
+
+
+def test_a_richer_kernel_is_no_move_between_groups(float64):
+    views = make_views(n_samples=60, latents=((0,), (1,)), columns=6, random_state=0)
+    problem = Problem(Model(RBF()), (views.Y - views.Y.mean(axis=0)) / views.Y.std(axis=0))
+    options = Options(n_latents=2, n_inducing=10, n_groups=3, noise="column")
+    first = one_group(problem, options, np.random.default_rng(0)).ended
+    log = [Move("enrich", 1, 1, -1.0, -2.0, False)]
+    list(improve(problem, first, 1, log))
+    assert len(log) == 2

@@ -16,7 +16,10 @@ from dpgplvm.datasets import make_views
 from dpgplvm.inference import starts
 from dpgplvm.inference.moves import Move
 from dpgplvm.inference.objective import Objective
+from dpgplvm.inference.search import Found
 from dpgplvm.inference.starts import Start, agreement
+from dpgplvm.model.bound import Model
+from dpgplvm.model.kernels import Linear, RBFLinear
 
 
 @pytest.fixture(scope="module")
@@ -213,3 +216,24 @@ def test_nothing_is_said_of_a_good_fit(table):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         several(n_starts=1).fit(table)
+
+
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_rows_held_out_choose_between_starts_that_ended_with_different_kernels(monkeypatch, chosen):
+    def found(kernel, corrected):
+        return Found(SimpleNamespace(model=Model(kernel), corrected=corrected), [])
+
+    asked = []
+
+    def which_kernel(bounds, groupings, problem, rng):
+        asked.append(bounds)
+        return chosen
+
+    monkeypatch.setattr(starts, "which_kernel", which_kernel)
+    problem = SimpleNamespace(model=Model(Linear()))
+    ended = [found(Linear(), 1.0), found(RBFLinear(), 3.0), found(Linear(), 2.0), found(RBFLinear(), 2.5)]
+    best = starts._best_of_kernels(ended, problem, np.random.default_rng(0))
+    assert asked == [[3.0, 2.0]]
+    assert best.best.corrected == asked[0][chosen]
+    assert starts._best_of_kernels(ended[::2], problem, np.random.default_rng(0)).best.corrected == 2.0
+    assert len(asked) == 1
