@@ -128,8 +128,9 @@ class DPGPLVM(LatentModel):
         with None one for each core. No answer depends on it.
     kernel : {"auto", "rbf", "linear", "rbf+linear"} or Kernel
         "auto" takes "rbf" where it gives a fit of one group by far the higher corrected bound; otherwise rows that were
-        held out choose between "rbf" and "linear", by their density and by how well their gaps are filled. Groups end
-        with "rbf+linear" where their functions are straight for the most part and that raises the corrected bound.
+        held out choose between "rbf" and "linear", by their density and by how well their gaps are filled. Where
+        functions are straight for the most part, "rbf+linear" is tried in the end and judged in the same way; with it,
+        groups are looked for once more.
     noise : {"auto", "group", "column"}
         Whether noise belongs to groups, as in the paper, or noise and scale belong to every column; "auto" is "column",
         or "group" with the paper's own bound or optimiser.
