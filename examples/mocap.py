@@ -51,7 +51,7 @@ def heard_by_part(model: DPGPLVM, recording: Recording) -> np.ndarray:
 def _heat_map(axes, values, parts, colours, what, title, share_of) -> None:
     image = axes.imshow(values, aspect="auto", cmap=colours, vmin=0, vmax=1)
     axes.set_yticks(range(len(parts)), parts)
-    axes.set_xticks(range(values.shape[1]))
+    axes.set_xticks(range(0, values.shape[1], 1 + values.shape[1] // 12))  # legible with many latents
     axes.set_xlabel(what)
     axes.set_title(title)
     axes.figure.colorbar(image, ax=axes, label=f"share of {share_of}")
