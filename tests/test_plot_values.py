@@ -79,7 +79,7 @@ def test_explained_adds_up(model, ax):
 def test_moves_that_were_kept_are_dots_with_their_groups(model, ax):
     plots.bound(model, ax=ax)
     kept = [move for move in model.moves_ if move.accepted]
-    dots = np.concatenate([line.get_ydata() for line in ax.lines if "kept" in str(line.get_label())] or [[]])
+    dots = np.concatenate([line.get_ydata() for line in ax.lines if str(line.get_label()).endswith(", kept")] or [[]])
     assert sorted(dots) == sorted(move.corrected_after for move in kept)
     assert {text.get_text() for text in ax.texts} <= {str(move.groups_after) for move in kept}
     end = next(line for line in ax.lines if line.get_label() == "in the end")

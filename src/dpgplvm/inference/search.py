@@ -104,20 +104,21 @@ def _from_embeddings(
     for better in _grouped(problem, best, first.common.state, rng, moves):
         best = better
         yield best
-    n_profiles = profiles(problem.slopes(best.climb.state).moments).labels.max() + 1
-    if first.second is None or best.n_groups <= n_profiles:
+    if first.second is None or best.n_groups == 1:
         return
-    problem.reporter.enter("one group")
-    again = finish(first.second, options)
-    if again.is_interrupted:
-        raise Interrupted(problem, again.common)
-    rival, own_moves = again.ended, list[Move]()
+    if best.n_groups <= profiles(problem.slopes(best.climb.state).moments).labels.max() + 1:
+        return
     with suppress(NumericalError):
+        problem.reporter.enter("one group")
+        again = finish(first.second, options)
+        if again.is_interrupted:
+            raise Interrupted(problem, again.common)
+        rival, own_moves = again.ended, list[Move]()
         for better in _grouped(problem, rival, again.common.state, rng, own_moves):
             rival = better
-    if rival.corrected > best.corrected:
-        moves[:] = own_moves
-        yield rival
+        if rival.corrected > best.corrected:
+            moves[:] = own_moves
+            yield rival
 
 
 def _grouped(
