@@ -40,15 +40,18 @@ def assert_whole(model):
     assert model.elbo_ == pytest.approx(sum(model.elbo_terms_.values()), rel=1e-12)
 
 
+def evaluations_of(run):
+    """How often the bound is evaluated on this thread."""
+    calls, evaluate, here = [], Objective.evaluate, threading.get_ident
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "evaluate", lambda self, free: calls.append(here()) or evaluate(self, free))
+        run()
+    return calls.count(here())
+
+
 @pytest.fixture(scope="module")
 def n_evaluations(table):
-    calls = []
-    with pytest.MonkeyPatch.context() as patch:
-        evaluate = Objective.evaluate
-        here = threading.get_ident
-        patch.setattr(Objective, "evaluate", lambda self, free: calls.append(here()) or evaluate(self, free))
-        search().fit(table)
-    return calls.count(here())
+    return evaluations_of(lambda: search().fit(table))
 
 
 @pytest.mark.parametrize("share", np.linspace(0.0, 0.98, 18).round(2))
@@ -72,14 +75,10 @@ def bent():
 
 @pytest.fixture(scope="module")
 def n_with_all_stages(bent):
-    calls = []
-    with pytest.MonkeyPatch.context() as patch:
-        evaluate = Objective.evaluate
-        here = threading.get_ident
-        patch.setattr(Objective, "evaluate", lambda self, free: calls.append(here()) or evaluate(self, free))
-        model = search(kernel="auto").fit(bent)
+    model = search(kernel="auto")
+    n_evaluations = evaluations_of(lambda: model.fit(bent))
     assert [move for move in model.moves_ if move.kind == "enrich"]
-    return calls.count(here())
+    return n_evaluations
 
 
 @pytest.mark.parametrize("share", np.linspace(0.2, 0.98, 12).round(2))
@@ -109,13 +108,8 @@ def first_stage(table):
 
 @pytest.fixture(scope="module")
 def n_of_first_stage(straight):
-    calls = []
-    with pytest.MonkeyPatch.context() as patch, double_precision():
-        evaluate = Objective.evaluate
-        here = threading.get_ident
-        patch.setattr(Objective, "evaluate", lambda self, free: calls.append(here()) or evaluate(self, free))
-        first_stage(straight)
-    return calls.count(here())
+    with double_precision():
+        return evaluations_of(lambda: first_stage(straight))
 
 
 @pytest.mark.parametrize("share", np.linspace(0.0, 0.98, 18).round(2))
