@@ -35,7 +35,7 @@ def tasks_of_suite(names: list[str], arguments: argparse.Namespace) -> list[Task
     for name in names:
         n_rows, n_columns = load(name, 0).shape
         # Roughly: a kernel for each of some groups, or for each column.
-        n_kernels = {"dpgplvm": 20, "mrd": n_columns, "bgplvm": 1, "gpy": 1}
+        n_kernels = {"dpgplvm": 20, "dpgplvm_group": 20, "mrd": n_columns, "bgplvm": 1, "gpy": 1}
         for split in arguments.splits:
             for row_share in arguments.row_shares:
                 for seed in range(arguments.seeds):

@@ -157,6 +157,7 @@ def baseline(title: str, point: Point) -> Method:
 
 METHODS = {
     "dpgplvm": Method("DPGPLVM", ours("DPGPLVM")),
+    "dpgplvm_group": Method("DPGPLVM, noise of groups", ours("DPGPLVM", noise="group")),
     "bgplvm": Method("BayesianGPLVM", ours("BayesianGPLVM")),
     "mrd": Method("MRD, a view a column", ours("MRD", views="columns"), may_take_long=True),
     "gpy": Method("GPy BayesianGPLVM", gpy, may_take_long=True),
