@@ -383,3 +383,40 @@ def test_what_is_hidden_is_filled_nearly_as_well_as_by_the_true_model():
     z = (filled - truth)[hidden] / std[hidden]
     assert np.mean(np.abs(z) < 1.96) == pytest.approx(0.95, abs=0.02)
     assert np.mean(z**2) == pytest.approx(1.0, abs=0.1)
+
+
+def known_functions(n_columns, rng):
+    """Draws of a smooth Gaussian process, as functions that can be asked anywhere: waves of random lengths."""
+    waves, phases, weights = rng.normal(size=(3, n_columns, 200))
+
+    def values(x):
+        return np.einsum("dk,ndk->nd", weights, np.cos(0.8 * waves * x[:, None, None] + 2.0 * np.pi * phases)) / 10.0
+
+    return values
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
+def test_groups_are_found_and_hidden_entries_filled_nearly_as_well_as_by_the_true_functions(seed):
+    """Two groups, each of a latent of its own: given its functions and noise, the true model's answer is a sum over a
+    fine grid of that latent."""
+    rng = np.random.default_rng(seed)
+    groups, noise = (known_functions(6, rng), known_functions(6, rng)), 0.15
+    latents = rng.normal(size=(500, 2))
+    Y = np.hstack([values(x) for values, x in zip(groups, latents.T, strict=True)]) + noise * rng.normal(size=(500, 12))
+    train, truth = Y[:300], Y[300:]
+    hidden = rng.random(truth.shape) < 0.4
+    grid = np.linspace(-5.0, 5.0, 2001)
+    best = []
+    for values, shown, gaps in zip(groups, np.split(truth, 2, axis=1), np.split(hidden, 2, axis=1), strict=True):
+        squares = (~gaps[:, None] * (shown[:, None] - values(grid)) ** 2).sum(axis=2) / noise**2
+        log_weights = -0.5 * (squares + grid**2)
+        best.append(np.exp(log_weights - logsumexp(log_weights, axis=1, keepdims=True)) @ values(grid))
+    model = DPGPLVM(n_latents=4, n_inducing=30, truncation=4, kernel="rbf", random_state=0).fit(train)
+    assert model.groups_.tolist() in ([0] * 6 + [1] * 6, [1] * 6 + [0] * 6)
+    low, high = model.impute_quantiles(np.where(hidden, np.nan, truth), (0.025, 0.975))
+    error, least = (
+        np.mean((found - truth)[hidden] ** 2)
+        for found in (model.impute(np.where(hidden, np.nan, truth)), np.hstack(best))
+    )
+    assert error < 1.1 * least
+    assert np.mean(((low <= truth) & (truth <= high))[hidden]) == pytest.approx(0.95, abs=0.02)
