@@ -86,7 +86,10 @@ BAD_TABLES = {
     "all masked": (lambda Y: np.ma.masked_greater(Y, -np.inf), [r"\bY\b", "NaN", "observed"]),
     "all NaN": (lambda Y: np.full_like(Y, np.nan), [r"\bY\b", "NaN", "observed"]),
     "column of NaN": (lambda Y: with_column(Y, np.nan), [r"\bY\b", "never observed", "'column 1'", "drop"]),
-    "one row with values": (lambda Y: np.where(np.arange(24)[:, None] == 3, Y, np.nan), ["constant", "drop"]),
+    "one row with values": (
+        lambda Y: np.where(np.arange(24)[:, None] == 3, Y, np.nan),
+        ["6 columns", "only once", "drop"],
+    ),
     "constant where observed": (lambda Y: with_column(Y, [1.0, np.nan] * 12), ["'column 1'", "constant", "drop"]),
     "constant": (lambda Y: with_column(Y, 0.1), ["'column 1'", "constant", "drop"]),
     "all constant": (lambda Y: np.ones_like(Y), ["6 columns", "'column 0'", "constant", "drop"]),

@@ -51,6 +51,8 @@ BAD_ROWS = {
     "a column more": (lambda Y: pd.DataFrame(Y, columns=NAMES).assign(tail=1.0), ["'tail'", "drop"]),
     "other names": (lambda Y: pd.DataFrame(Y, columns=[*NAMES[:5], "tail"]), ["lacks", "'thumb'"]),
     "text": (lambda Y: pd.DataFrame(Y, columns=NAMES).assign(hip="tall"), ["'hip'", "number", "drop|encode"]),
+    "dates": (lambda Y: pd.DataFrame(Y, columns=NAMES).assign(hip=pd.Timestamp(0)), ["'hip'", "number", "drop|encode"]),
+    "far away": (lambda Y: pd.DataFrame(np.where(Y[0, 1] == Y, 1e200, Y), columns=NAMES), ["1e.200", "'knee'", "NaN"]),
     "infinite": (lambda Y: pd.DataFrame(np.where(Y[0, 1] == Y, np.inf, Y), columns=NAMES), ["infinity", "'knee'"]),
     "no rows": (lambda Y: pd.DataFrame(Y[:0], columns=NAMES), [r"\bY\b", "0 (sample|row)"]),
 }
@@ -63,9 +65,31 @@ def test_rows_that_do_not_fit_are_refused(fitted, table, method, case):
     assert_refused(getattr(fitted, method), spoil(table), says=says)
 
 
-@pytest.mark.parametrize("width", [5, 7])
-def test_rows_of_another_width_are_refused(table, width):
-    assert_refused(mrd().fit(table).impute, np.zeros((3, width)), says=[r"\bY\b", str(width), "6"])
+BAD_ARRAYS = {
+    "a column less": (lambda Y: Y[:, :5], [r"\bY\b", "5", "6", "give", "NaN where nothing is known"]),
+    "a column more": (lambda Y: np.hstack([Y, Y[:, :1]]), [r"\bY\b", "7", "6", "give"]),
+    "text": (lambda Y: np.full(Y.shape, "tall"), ["text", "encode"]),
+    "text of numbers": (lambda Y: Y.astype(str), ["text", "encode"]),
+    "objects of text": (lambda Y: Y.astype(str).astype(object), ["text", "encode"]),
+    "dates": (lambda Y: Y.astype("datetime64[s]"), ["dates", "give numbers"]),
+    "durations": (lambda Y: Y.astype("timedelta64[s]"), ["durations", "give numbers"]),
+    "complex": (lambda Y: Y * 1j, ["complex", "real and imaginary"]),
+    "three dimensions": (lambda Y: Y[None], ["dim 3", "rows by columns"]),
+    "no table": (lambda Y: 3.0, ["scalar", "rows by columns"]),
+    "a frame without columns": (lambda Y: pd.DataFrame(index=range(3)), ["no columns", "give"]),
+}
+
+
+@pytest.fixture(scope="module")
+def fitted_to_array(table):
+    return mrd().fit(table)
+
+
+@pytest.mark.parametrize("case", BAD_ARRAYS)
+def test_arrays_that_do_not_fit_are_refused(fitted_to_array, table, case):
+    spoil, says = BAD_ARRAYS[case]
+    for method in ("impute", "transform"):
+        assert_refused(getattr(fitted_to_array, method), spoil(table), says=says)
 
 
 def test_a_frame_without_names_to_match_is_taken_by_position(table):
@@ -100,7 +124,9 @@ def test_bad_options_are_refused(fitted, table):
     for quantiles in (0.0, 1.0, [0.5, 2.0], np.nan):
         assert_refused(fitted.impute_quantiles, frame, quantiles, says=["quantiles", "between 0 and 1"])
         assert_refused(fitted.predict_quantiles, X, quantiles, says=["quantiles", "between 0 and 1"])
-    for draws in (0, -1, 2.5):
+    for seed in (-1, "seed", 1.5):
+        assert_refused(fitted.sample, 2, random_state=seed, says=["random_state", "0 or more"])
+    for draws in (0, -1, 2.5, True):
         assert_refused(fitted.sample, draws, says=["n_samples", str(draws), "1 or more"])
         assert_refused(fitted.sample_at, X, draws, says=["n_draws", str(draws), "1 or more"])
         assert_refused(fitted.sample_imputations, frame, draws, says=["n_draws", str(draws), "1 or more"])

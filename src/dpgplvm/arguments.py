@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
 
+from dpgplvm.frames import in_order, read_frame
 from dpgplvm.model.kernels import Kernel
 from dpgplvm.model.state import Free, State
 from dpgplvm.sentences import what_is_wrong
 
 
-def read_latents(values: Any, name: str, n_latents: int) -> np.ndarray:
-    """A float matrix with one column for every latent that the model uses."""
+def read_latents(values: Any, name: str, latents: Sequence[str]) -> np.ndarray:
+    """A float matrix with one column for every latent that the model uses: those of a DataFrame are found by their
+    names where it has these."""
+    frame = read_frame(values, name)
+    if frame is not None and set(frame.columns) == set(latents):
+        values = in_order(values, latents)
     try:
         values = check_array(values, dtype=np.float64, input_name=name)
     except (ValueError, TypeError) as error:
         raise type(error)(f"{name} cannot be read as latents: {what_is_wrong(error)}") from None
-    if values.shape[1] != n_latents:
+    if values.shape[1] != len(latents):
         raise ValueError(
-            f"{name} has {values.shape[1]} columns, but the model uses {n_latents} latents: give one column for each, "
-            "as in latents_"
+            f"{name} has {values.shape[1]} columns, but the model uses {len(latents)} latents: "
+            "give one column for each, as in latents_"
         )
     return values
 
 
-def read_variances(variance: Any, X: np.ndarray) -> np.ndarray:
-    """One variance, zero or more, for every entry of the latents X."""
-    variance = read_latents(variance, "variance", X.shape[1])
+def read_variances(variance: Any, X: np.ndarray, latents: Sequence[str]) -> np.ndarray:
+    """One variance, zero or more, for every entry of the latents X; a number is that of all of them."""
+    variance = read_latents(np.full(X.shape, variance) if isinstance(variance, Real) else variance, "variance", latents)
     if variance.shape != X.shape or (variance < 0.0).any():
         raise ValueError(
             f"variance has shape {variance.shape} and minimum {variance.min():g}, X has shape {X.shape}: "
@@ -61,7 +67,7 @@ def one_for_every_row(values: Any, name: str, n_rows: int) -> np.ndarray:
 
 def check_count(count: Any, name: str) -> None:
     """Refuse what is no number of draws."""
-    if not isinstance(count, Integral) or count < 1:
+    if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
         raise ValueError(f"{name} is {count!r}: give a whole number, 1 or more")
 
 

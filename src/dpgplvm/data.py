@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, time, timedelta
 from numbers import Integral
 from typing import Any
 
@@ -11,6 +12,19 @@ from sklearn.utils.validation import check_array, validate_data
 
 from dpgplvm.frames import in_order, names_that_are_not_numbers, read_frame
 from dpgplvm.sentences import listed, plural, them, what_is_wrong
+
+_TOO_FAR = 1e100  # standard deviations, whose squares overflow
+
+# What scikit-learn says of an array, and what to do then.
+_ADVICE = {
+    "features as input": "give Y the columns that the model was fitted to, with NaN where nothing is known",
+    "minimum of": "give more rows and columns",
+    "with dim": "give a table, rows by columns",
+    "scalar array": "give a table, rows by columns",
+    "Complex data": "give real and imaginary parts as columns of their own",
+    "inhomogeneous": "give rows of the same length",
+    "NAType": "give NaN where something is missing",
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,16 @@ def read(estimator: Any, Y: Any) -> np.ndarray:
 def read_rows(estimator: Any, Y: Any) -> np.ndarray:
     """New rows of the table that `estimator` was fitted to: the columns of a DataFrame are found by their names."""
     values = _validated(estimator, _as_in_training(estimator, Y), reset=False)
-    _refuse_infinity(values, column_names(values.shape[1], getattr(estimator, "feature_names_in_", None)))
+    names = column_names(values.shape[1], getattr(estimator, "feature_names_in_", None))
+    _refuse_infinity(values, names)
+    with np.errstate(over="ignore"):
+        too_far = np.abs(estimator._scaling.to_model(values)) > _TOO_FAR
+    if too_far.any():
+        n, d = np.argwhere(too_far)[0]
+        raise ValueError(
+            f"Y has {values[n, d]:g} in {names[d]!r}, row {n}, too far from all that the model was fitted to for a "
+            "density to be computed: give NaN if that is not a value"
+        )
     return values
 
 
@@ -70,7 +93,9 @@ def _as_in_training(estimator: Any, Y: Any) -> Any:
         return Y
     if names is None:  # fitted to an array: columns have positions only
         refuse_text_columns(Y)
-        return check_array(Y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0, ensure_min_features=0)
+        if not frame.columns:
+            raise ValueError("Y has no columns: give those of the table that the model was fitted to")
+        return check_array(Y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
     given, wanted = set(frame.columns), set(names)
     missing = [str(name) for name in names if name not in given]
     unknown = [str(name) for name in frame.columns if name not in wanted]
@@ -92,12 +117,24 @@ def _validated(estimator: Any, Y: Any, **options: Any) -> np.ndarray:
     if np.ma.isMaskedArray(Y):
         Y = np.ma.filled(Y.astype(float), np.nan)
     try:
+        _refuse_other_than_numbers(Y)
         return validate_data(estimator, Y, dtype=np.float64, order="C", ensure_all_finite=False, **options)
     except (ValueError, TypeError) as error:
         wrong = what_is_wrong(error).replace(" for X,", "")
-        if "could not convert string" in wrong:
-            wrong = f"it holds text where numbers are wanted ({wrong}): drop it or encode it as numbers"
-        raise type(error)(f"Y cannot be read as a table of numbers: {wrong}") from None
+        advice = next((f": {what_to_do}" for about, what_to_do in _ADVICE.items() if about in wrong), "")
+        raise type(error)(f"Y cannot be read as a table of numbers: {wrong.rstrip('.')}{advice}") from None
+
+
+def _refuse_other_than_numbers(Y: Any) -> None:
+    """What NumPy would take for numbers all the same: dates, durations, and text that looks like numbers."""
+    if read_frame(Y) is not None:
+        return
+    values = np.asarray(Y)
+    held = [values.dtype.type] if values.dtype.kind != "O" else list({type(value) for value in values.flat})
+    if any(issubclass(kind, str | bytes) for kind in held):
+        raise ValueError("it holds text where numbers are wanted: drop it or encode it as numbers")
+    if any(issubclass(kind, np.datetime64 | np.timedelta64 | date | time | timedelta) for kind in held):
+        raise ValueError("it holds dates or durations where numbers are wanted: give numbers, such as days")
 
 
 def check_values(Y: np.ndarray, names: list[str]) -> None:
@@ -112,12 +149,20 @@ def check_values(Y: np.ndarray, names: list[str]) -> None:
         raise ValueError(
             f"{plural(columns, 'column')} {listed(columns)} of Y {verb} never observed (all NaN): drop {them(columns)}"
         )
+    once = (~np.isnan(Y)).sum(axis=0) == 1
+    if once.any():
+        columns = [names[d] for d in np.flatnonzero(once)]
+        verb = "was" if len(columns) == 1 else "were"
+        raise ValueError(
+            f"{plural(columns, 'column')} {listed(columns)} of Y {verb} observed only once, which says nothing about "
+            f"how a column varies: drop {them(columns)}"
+        )
     # Relative to the column's size: a large constant with rounding noise is still a constant.
     constant = mean_and_spread(Y)[1] <= 1e-12 * np.nanmax(np.abs(Y), axis=0)
     if constant.any():
         columns = [names[d] for d in np.flatnonzero(constant)]
         verb = "is" if len(columns) == 1 else "are"
-        raise ValueError(f"{plural(columns, 'column')} {listed(columns)} {verb} constant: drop {them(columns)}")
+        raise ValueError(f"{plural(columns, 'column')} {listed(columns)} of Y {verb} constant: drop {them(columns)}")
 
 
 def _refuse_infinity(Y: np.ndarray, names: list[str]) -> None:
@@ -199,4 +244,9 @@ def seed(random_state: Any) -> Any:
     """What numpy's default_rng takes: legacy RandomState objects give it a number."""
     if isinstance(random_state, np.random.RandomState):
         return random_state.randint(2**31)
+    is_number = isinstance(random_state, Integral) and int(random_state) >= 0
+    if not (random_state is None or is_number or isinstance(random_state, np.random.Generator)):
+        raise ValueError(
+            f"random_state is {random_state!r}: give a whole number, 0 or more, a RandomState or Generator, or None"
+        )
     return random_state

@@ -15,7 +15,7 @@ from dpgplvm.arguments import check_count, check_method, read_latents, read_prob
 from dpgplvm.frames import Layout, filled_like, index_of
 from dpgplvm.inference.distribution import draw_entries, quantiles_of_entries
 from dpgplvm.inference.joint import JointBound
-from dpgplvm.inference.particles import Particles, around, posterior_of_rows
+from dpgplvm.inference.particles import Particles, around, posterior_of_rows, predicted_at
 from dpgplvm.inference.predictor import Predictor
 from dpgplvm.inference.rows import Rows, infer_rows
 from dpgplvm.model.bound import Model
@@ -87,8 +87,9 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Parameters
         ----------
         X : array or DataFrame [S, Q]
-            Latents, as in `latents_` or from `transform`.
-        variance : array [S, Q] or None
+            Latents, as in `latents_` or from `transform`; columns with the names of `get_feature_names_out` may be in
+            any order.
+        variance : array [S, Q], float or None
             How uncertain they are; None: not at all.
         return_std : bool
             Also return the standard deviation of every entry, noise included.
@@ -123,7 +124,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         probabilities = read_probabilities(quantiles)
         with computing():
             parts = [
-                quantiles_of_entries(particles, probabilities, np.ones(particles.means[:, 0].shape, dtype=bool))
+                quantiles_of_entries(particles, probabilities, np.ones(particles.means[:, 0, 0].shape, dtype=bool))
                 for _, particles in around(self._predictor(), *self._latents(X, variance))
             ]
         return self._scaling.to_user(np.concatenate(parts, axis=1))
@@ -141,8 +142,8 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         filled, or (filled, std)
-            As Y came (for None, as the table of the fit came, all columns floats); what was observed is as it was, to
-            the bit.
+            As Y came (for None, as the table of the fit came), columns with gaps as float64; what was observed is as it
+            was, to the bit, integers beyond 2^53 in such columns excepted.
         """
         check_is_fitted(self)
         given, Y = self._rows(Y)
@@ -221,7 +222,9 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 each = (Rows(*(part[[n]] for part in rows)) for n in range(len(Y)))
                 found = np.array([joint.gain(row, scaled[[n]]) for n, row in enumerate(each)])
             else:
-                found = np.concatenate([particles.log_density for _, particles in self._posterior(Y)])
+                found = np.empty(len(Y))
+                for numbers, particles in self._posterior(Y):
+                    found[numbers] = particles.log_density
         return found - self._log_units(Y)
 
     def score(self, Y, y=None, *, method: Literal["sampled", "bound", "joint"] = "sampled") -> float:
@@ -253,7 +256,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _infer(self, Y: np.ndarray) -> Rows:
         return infer_rows(self._predictor(), self._scaling.to_model(Y))
 
-    def _posterior(self, Y: np.ndarray) -> Iterator[tuple[slice, Particles]]:
+    def _posterior(self, Y: np.ndarray) -> Iterator[tuple[np.ndarray, Particles]]:
         return posterior_of_rows(self._predictor(), self._scaling.to_model(Y))
 
     def _posterior_of_gaps(self, Y: np.ndarray) -> Iterator[tuple[np.ndarray, Particles]]:
@@ -290,18 +293,19 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """A row for each of these latents [..., Q], with this standard deviation; in the user's units."""
         rng = np.random.default_rng(data.seed(random_state))
         X = mean + spread * rng.normal(size=mean.shape)
-        means, variances = self._predictor().at_points(X.reshape(-1, X.shape[-1]))
-        drawn = means + np.sqrt(variances) * rng.normal(size=means.shape)
-        return self._scaling.to_user(drawn.reshape(*X.shape[:-1], -1))
+        points = X.reshape(-1, 1, X.shape[-1])
+        certain = Particles(np.ones((len(points), 1)), np.zeros(len(points)), *predicted_at(self._predictor(), points))
+        return self._scaling.to_user(draw_entries(certain, 1, rng).reshape(*X.shape[:-1], -1))
 
     def _latents(self, X: Any, variance: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of all latents of the state: those that are not used are where rows are on average."""
-        X = read_latents(X, "X", self.n_latents_)
+        names = list(self.get_feature_names_out())
+        X = read_latents(X, "X", names)
         mean = np.repeat(self._predictor().training.mean.mean(axis=0, keepdims=True), len(X), axis=0)
         mean[:, self.latent_order_] = X
         spread = np.zeros_like(mean)
         if variance is not None:
-            spread[:, self.latent_order_] = read_variances(variance, X)
+            spread[:, self.latent_order_] = read_variances(variance, X, names)
         return mean, spread
 
     def _log_units(self, Y: np.ndarray) -> np.ndarray:

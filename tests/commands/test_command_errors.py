@@ -182,7 +182,7 @@ def test_names_that_are_numbers_are_asked_about(tmp_path):
 def test_the_librarys_own_sentences(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for content, sentence in (
-        (b"a,b,c\n1,2,3\n4,5,3\n", "column 'c' is constant: drop it"),
+        (b"a,b,c\n1,2,3\n4,5,3\n", "column 'c' of Y is constant: drop it"),
         (b"a,b,c\n1,2,\n4,5,NA\n", "column 'c' of Y was never observed"),
         (b"a,b,c\n1,2,inf\n4,5,1\n", "infinity"),
     ):

@@ -10,14 +10,19 @@ from dpgplvm.inference.particles import Particles
 
 
 def draw_entries(particles: Particles, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-    """[n_draws, S, D]: rows drawn as wholes. The columns of a draw share its latents, not their noise."""
-    n_rows = len(particles.weights)
-    reached = particles.weights.cumsum(axis=1)
-    chance = rng.random((n_draws, n_rows, 1)) * reached[:, -1:]
-    chosen = (chance > reached).sum(axis=2)
-    rows = np.arange(n_rows)
-    means, variances = particles.means[rows, chosen], particles.variances[rows, chosen]
-    return means + np.sqrt(variances) * rng.normal(size=means.shape)
+    """[n_draws, S, D]: rows drawn as wholes. The columns of a draw share its latents, not their noise, nor the groups
+    that they may be in."""
+    n_rows, n_columns = len(particles.weights), particles.shares.shape[1]
+    chosen = _chosen(particles.weights, rng.random((n_draws, n_rows)))
+    group = _chosen(particles.shares.T, rng.random((n_draws, n_rows, n_columns)))
+    entries = np.arange(n_rows)[:, None], chosen[:, :, None], group, np.arange(n_columns)
+    return particles.means[entries] + np.sqrt(particles.variances[entries]) * rng.normal(size=group.shape)
+
+
+def _chosen(chances: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Which of the K that have these chances [..., K], for numbers between 0 and 1 that go with all axes but K."""
+    reached = chances.cumsum(axis=-1)
+    return (numbers[..., None] > reached[..., :-1] / reached[..., -1:]).sum(axis=-1)
 
 
 def quantiles_of_entries(particles: Particles, probabilities: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -25,9 +30,11 @@ def quantiles_of_entries(particles: Particles, probabilities: np.ndarray, wanted
     found = np.full((len(probabilities), *wanted.shape), np.nan)
     rows, columns = np.nonzero(wanted)
     if rows.size:
-        means, deviations = particles.means[rows, :, columns], np.sqrt(particles.variances[rows, :, columns])
+        weights = particles.weights[rows][:, :, None] * particles.shares[:, columns].T[:, None]
+        means, variances = (part[rows, :, :, columns] for part in (particles.means, particles.variances))
+        weights, means, deviations = (part.reshape(len(rows), -1) for part in (weights, means, np.sqrt(variances)))
         for i, probability in enumerate(probabilities):
-            found[i, rows, columns] = _quantiles(particles.weights[rows], means, deviations, probability)
+            found[i, rows, columns] = _quantiles(weights, means, deviations, probability)
     return found
 
 

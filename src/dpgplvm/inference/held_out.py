@@ -76,13 +76,13 @@ def _judged(
     try:
         forgetful = others.fit(start, grouping.labels, 0, _ITERATIONS, _TOLERANCE)
         predictor = Predictor.of(forgetful.model, forgetful.climb.state, others.Y, mixed=False)
-        density = np.concatenate([part.log_density for _, part in posterior_of_rows(predictor, unseen)]).sum()
-        first, second = (
-            np.concatenate([part.moments()[0] for _, part in posterior_of_rows(predictor, shown)])
-            for shown in (np.where(half, np.nan, unseen), np.where(half, unseen, np.nan))
-        )
+        density = sum(part.log_density.sum() for _, part in posterior_of_rows(predictor, unseen))
+        filled = np.empty_like(unseen)
+        for hidden in (half, ~half):
+            for rows, part in posterior_of_rows(predictor, np.where(hidden, np.nan, unseen)):
+                filled[np.ix_(rows, hidden)] = part.moments()[0][:, hidden]
     except (NumericalError, np.linalg.LinAlgError):
         return -np.inf, np.inf
-    error = np.nanmean((np.where(half, first, second) - unseen) ** 2)
+    error = np.nanmean((filled - unseen) ** 2)
     density /= max(np.sum(~np.isnan(unseen)), 1)
     return (float(density), float(error)) if np.isfinite([density, error]).all() else (-np.inf, np.inf)

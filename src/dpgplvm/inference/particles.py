@@ -14,40 +14,68 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from dpgplvm.inference.modes import Cloud, Modes, find_modes, log_joint
+from dpgplvm.inference.modes import Cloud, Modes, find_modes
 from dpgplvm.inference.predictor import Predictor, chunks
 from dpgplvm.model.kernels.base import standard_normal_draws
 
 _PEAKS = 4
-_DRAWS = 40  # around every peak, for every width
-_DRAWS_OF_ONE_GAUSSIAN = 256
 _WIDTHS = (1.1, 2.5)  # of the Gaussians that are drawn from, beside those of the peaks
 _ROWS_AT_ONCE = 64
+# Draws from every Gaussian: at first, and at most for rows of which fewer than enough have any weight.
+_DRAWS, _MOST_DRAWS, _ENOUGH = 64, 4096, 150.0
+_DRAWS_OF_ONE_GAUSSIAN = 256
 
 
 class Particles(NamedTuple):
-    """Weighted draws of the latents of some rows, and what the columns are predicted to be at each."""
+    """Weighted draws of the latents of some rows, and what the columns are predicted to be at each: a mixture of C
+    Gaussians, of the groups that a column may be in."""
 
     weights: np.ndarray  # [S, W], adding up to one in every row
     log_density: np.ndarray  # [S] of what is observed
-    means: np.ndarray  # [S, W, D]
-    variances: np.ndarray  # [S, W, D], noise included
+    shares: np.ndarray  # [C, D], adding up to one in every column
+    means: np.ndarray  # [S, W, C, D]
+    variances: np.ndarray  # [S, W, C, D], noise included
+
+    def of(self, rows: np.ndarray) -> Particles:
+        """Some of the rows."""
+        return Particles(
+            self.weights[rows], self.log_density[rows], self.shares, self.means[rows], self.variances[rows]
+        )
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of every entry [S, D]."""
-        mean = np.einsum("sw,swd->sd", self.weights, self.means)
-        second = np.einsum("sw,swd->sd", self.weights, self.variances + (self.means - mean[:, None]) ** 2)
-        return mean, second
+        mean = self._expected(self.means)
+        return mean, self._expected(self.variances + (self.means - mean[:, None, None]) ** 2)
+
+    def _expected(self, values: np.ndarray) -> np.ndarray:
+        return np.einsum("sw,swd->sd", self.weights, (self.shares * values).sum(axis=2))
+
+    @property
+    def n_effective(self) -> np.ndarray:
+        """[S] as many draws of equal weight would be worth as much."""
+        return 1.0 / (self.weights**2).sum(axis=1)
 
 
-def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> Iterator[tuple[slice, Particles]]:
-    """The posterior of the rows of the scaled table Y, NaN for gaps; some rows at a time."""
-    if not len(Y):
+def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> Iterator[tuple[np.ndarray, Particles]]:
+    """The posterior of the rows of the scaled table Y, NaN for gaps; some rows at a time, by their numbers."""
+    nothing_seen = np.isnan(Y).all(axis=1)
+    for rows, particles in _of_prior(predictor, np.flatnonzero(nothing_seen)):
+        yield rows, particles._replace(log_density=np.zeros(len(rows)))
+    seen = np.flatnonzero(~nothing_seen)
+    if not seen.size:
         return
     cloud = Cloud.of(predictor)
-    for rows in chunks(len(Y), _ROWS_AT_ONCE):
+    for some in chunks(len(seen), _ROWS_AT_ONCE):
+        rows = seen[some]
         observed = (~np.isnan(Y[rows])).astype(float)
-        yield rows, _sample(predictor, cloud, np.where(observed, Y[rows], 0.0), observed)
+        for own, particles in _sampled(predictor, cloud, np.where(observed, Y[rows], 0.0), observed):
+            yield rows[own], particles
+
+
+def _of_prior(predictor: Predictor, rows: np.ndarray) -> Iterator[tuple[np.ndarray, Particles]]:
+    nowhere = np.zeros((len(rows), predictor.inducing.shape[1]))
+    for some, particles in around(predictor, nowhere, np.ones_like(nowhere)):
+        yield rows[some], particles
 
 
 def around(predictor: Predictor, mean: np.ndarray, variance: np.ndarray) -> Iterator[tuple[slice, Particles]]:
@@ -56,9 +84,15 @@ def around(predictor: Predictor, mean: np.ndarray, variance: np.ndarray) -> Iter
     standard = standard_normal_draws(n_draws, n_latents) if (variance > 0.0).any() else np.zeros((1, n_latents))
     for rows in chunks(len(mean), _ROWS_AT_ONCE):
         points = mean[rows][:, None] + np.sqrt(variance[rows])[:, None] * standard
-        means, variances = _predicted(predictor, points)
         weights = np.full(points.shape[:2], 1.0 / len(standard))
-        yield rows, Particles(weights, np.full(len(points), np.nan), means, variances)
+        yield rows, Particles(weights, np.full(len(points), np.nan), *predicted_at(predictor, points))
+
+
+def predicted_at(predictor: Predictor, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Shares [C, D], means and variances [S, W, C, D] at points [S, W, Q]."""
+    shares, *moments = predictor.components_at(points.reshape(-1, points.shape[2]))
+    means, variances = (part.reshape(*points.shape[:2], *part.shape[1:]) for part in moments)
+    return shares, means, variances
 
 
 class _Proposal(NamedTuple):
@@ -78,11 +112,17 @@ class _Proposal(NamedTuple):
             np.concatenate([width * factors for width in _WIDTHS] + [prior[1]], axis=1),
         )
 
-    def draw(self, standard: np.ndarray) -> np.ndarray:
-        """[S, P * W, Q] from standard normal draws [W, Q]."""
-        n_rows, _, n_latents = self.centres.shape
-        drawn = self.centres[:, :, None] + np.einsum("spqr,wr->spwq", self.factors, standard)
-        return drawn.reshape(n_rows, -1, n_latents)
+    def of(self, rows: np.ndarray) -> _Proposal:
+        """Some of the rows."""
+        return _Proposal(self.centres[rows], self.factors[rows])
+
+    def draw(self, n_draws: int) -> np.ndarray:
+        """[S, P * n_draws, Q]: other numbers for every Gaussian, in mirrored pairs, but the same for all rows."""
+        n_rows, n_gaussians, n_latents = self.centres.shape
+        pairs = standard_normal_draws(n_gaussians * n_draws, n_latents)[: n_gaussians * n_draws // 2]
+        pairs = pairs.reshape(n_gaussians, -1, n_latents)
+        drawn = np.einsum("spqr,pwr->spwq", self.factors, np.concatenate([pairs, -pairs], axis=1))
+        return (self.centres[:, :, None] + drawn).reshape(n_rows, -1, n_latents)
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """[S, W], up to a constant that is the same for all proposals."""
@@ -93,20 +133,42 @@ class _Proposal(NamedTuple):
         return logsumexp(-0.5 * squares - log_determinants[:, :, None], axis=1) - np.log(self.centres.shape[1])
 
 
-def _sample(predictor: Predictor, cloud: Cloud, values: np.ndarray, observed: np.ndarray) -> Particles:
-    modes = find_modes(predictor, cloud, values, observed, _PEAKS)
-    proposal = _Proposal.around(modes)
-    points = proposal.draw(standard_normal_draws(_DRAWS, modes.at.shape[2]))
-    means, variances = _predicted(predictor, points)
-    joint = log_joint(points, means, variances, values[:, None], observed[:, None])
+def _sampled(
+    predictor: Predictor, cloud: Cloud, values: np.ndarray, observed: np.ndarray
+) -> Iterator[tuple[np.ndarray, Particles]]:
+    """Draws for all of these rows, ever more for those in which few of them have any weight."""
+    proposal = _Proposal.around(find_modes(predictor, cloud, values, observed, _PEAKS))
+    left, n_draws = np.arange(len(values)), _DRAWS
+    while left.size:
+        still_left = []
+        for some in chunks(len(left), max(1, _ROWS_AT_ONCE * _DRAWS // n_draws)):
+            rows = left[some]
+            particles = _weighted(predictor, proposal.of(rows), n_draws, values[rows], observed[rows])
+            enough = (particles.n_effective >= _ENOUGH) | (n_draws == _MOST_DRAWS)
+            yield rows[enough], particles.of(enough)
+            still_left.append(rows[~enough])
+        left, n_draws = np.concatenate(still_left), 4 * n_draws
+
+
+def _weighted(
+    predictor: Predictor, proposal: _Proposal, n_draws: int, values: np.ndarray, observed: np.ndarray
+) -> Particles:
+    points = proposal.draw(n_draws)
+    shares, means, variances = predicted_at(predictor, points)
+    log_likelihood = _log_likelihood(values[:, None, None], shares, means, variances)
+    joint = np.einsum("swd,sd->sw", log_likelihood, observed) - 0.5 * (points**2).sum(axis=2)
     log_weights = joint - proposal.log_density(points)
-    total = logsumexp(log_weights, axis=1)
-    weights = np.exp(log_weights - total[:, None])
-    return Particles(weights, total - np.log(points.shape[1]), means, variances)
+    # Divided by their own sum: where densities are tiny, that of logarithms has no digits left to make it one.
+    highest = log_weights.max(axis=1)
+    weights = np.exp(log_weights - highest[:, None])
+    total = weights.sum(axis=1)
+    log_density = highest + np.log(total) - np.log(points.shape[1])
+    return Particles(weights / total[:, None], log_density, shares, means, variances)
 
 
-def _predicted(predictor: Predictor, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and variances [S, W, D] at points [S, W, Q]."""
-    n_rows, n_draws, n_latents = points.shape
-    means, variances = predictor.at_points(points.reshape(-1, n_latents))
-    return means.reshape(n_rows, n_draws, -1), variances.reshape(n_rows, n_draws, -1)
+def _log_likelihood(values: np.ndarray, shares: np.ndarray, means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """[S, W, D] log density of every column, at every draw."""
+    of_components = -0.5 * ((values - means) ** 2 / variances + np.log(2.0 * np.pi * variances))
+    if len(shares) == 1:
+        return of_components[:, :, 0]
+    return logsumexp(of_components, axis=2, b=shares)

@@ -31,6 +31,7 @@ from dpgplvm.model.table import Table
 from dpgplvm.numerics import NumericalError
 
 _LEAST_SHARE = 1e-9
+_LEAST_CHANCE = 1e-6  # of a group, to be one of those that a column is a mixture of
 _SIZES = (16, 64, 256)  # rows evaluated together: few sizes, so that few functions are compiled
 
 
@@ -50,6 +51,20 @@ class Groups(NamedTuple):
         for t, columns in enumerate(own):
             members[t, : len(columns)], shares[t, : len(columns)] = columns, phi[columns, t]
         return cls(members, shares, len(phi))
+
+    def components(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the groups of every column are among all [T * K], the likeliest first, and their shares: both [C, D].
+        Columns that are in fewer than C groups repeat the likeliest, with no share."""
+        shares, places = np.zeros((2, len(self.members), self.n_columns))
+        of_group, number = np.nonzero(self.shares > _LEAST_CHANCE)
+        column = self.members[of_group, number]
+        shares[of_group, column] = self.shares[of_group, number]
+        places[of_group, column] = of_group * self.members.shape[1] + number
+        order = np.argsort(-shares, axis=0, kind="stable")
+        shares, places = (np.take_along_axis(part, order, axis=0) for part in (shares, places))
+        n_components = (shares > 0.0).any(axis=1).sum()
+        shares, places = shares[:n_components], np.where(shares > 0.0, places, places[0])[:n_components]
+        return places.astype(int), shares / shares.sum(axis=0)
 
     def add_up(self, values: np.ndarray) -> np.ndarray:
         """[S, D] from [T, S, K]: over the groups of every column, weighed with their probabilities."""
@@ -71,6 +86,14 @@ class Mixture(NamedTuple):
         mean = self.groups.add_up(self.means)
         apart = self.means - mean[:, self.groups.members].swapaxes(0, 1)
         return mean, self.groups.add_up(self.variances + apart**2)
+
+
+class Components(NamedTuple):
+    """The same, column by column: C Gaussians for each, of the groups that it may be in."""
+
+    shares: np.ndarray  # [C, D], adding up to one in every column
+    means: np.ndarray  # [S, C, D]
+    variances: np.ndarray  # [S, C, D], noise included
 
 
 class Predictor(NamedTuple):
@@ -136,6 +159,19 @@ class Predictor(NamedTuple):
         parts = Threads(self.n_threads).map(of_rows, chunks(len(X), _SIZES[-1]))
         means, variances = zip(*parts, strict=True)
         return np.concatenate(means), np.concatenate(variances)
+
+    def components_at(self, X: np.ndarray) -> Components:
+        """The mixture that every entry is, where latents are certain."""
+        places, shares = self.groups.components()
+
+        def of_rows(rows: slice) -> list[np.ndarray]:
+            points = padded(X[rows], size_for(rows.stop - rows.start, _SIZES))
+            mixture = self._mixture(_moments_at_points, self.diagonal, points, rows.stop - rows.start)
+            together = (part.swapaxes(0, 1).reshape(part.shape[1], -1) for part in (mixture.means, mixture.variances))
+            return [part[:, places] for part in together]
+
+        means, variances = zip(*Threads(self.n_threads).map(of_rows, chunks(len(X), _SIZES[-1])), strict=True)
+        return Components(shares, np.concatenate(means), np.concatenate(variances))
 
     def slopes_at(self, X: np.ndarray, directions: np.ndarray) -> np.ndarray:
         """Derivatives [V, S, D] of the mean of every entry along directions [V, Q]."""
