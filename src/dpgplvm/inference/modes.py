@@ -39,6 +39,10 @@ class Modes(NamedTuple):
     information: np.ndarray  # [S, P, Q, Q] inverse covariances
     height: np.ndarray  # [S, P] log p(y, x) there
 
+    def of(self, rows: np.ndarray) -> Modes:
+        """Some of the rows."""
+        return Modes(*(part[rows] for part in self))
+
 
 class Cloud(NamedTuple):
     """Points that cover where training rows are and where the prior is, and what the columns are predicted to be at
@@ -88,6 +92,15 @@ def find_modes(predictor: Predictor, cloud: Cloud, values: np.ndarray, observed:
     blurred = climb(cloud.starts(values, observed, _STARTS), _BLURRED_STEPS, cloud.blur)
     modes = climb(_best(blurred, _KEPT).at, _FIRST_STEPS)
     return climb(_best(modes, n_peaks).at, _MOST_STEPS)
+
+
+def more_modes(
+    predictor: Predictor, values: np.ndarray, observed: np.ndarray, known: Modes, starts: np.ndarray
+) -> Modes:
+    """As many peaks as are known, the best of these and of what is reached from other starts [S, P, Q]."""
+    found = _climbed(predictor, values, observed, starts, _MOST_STEPS)
+    every = Modes(*(np.concatenate(parts, axis=1) for parts in zip(known, found, strict=True)))
+    return _best(every, known.at.shape[1])
 
 
 def _climbed(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from dpgplvm.inference.modes import Cloud, Modes, find_modes
+from dpgplvm.inference.modes import Cloud, Modes, find_modes, more_modes
 from dpgplvm.inference.predictor import Predictor, chunks
 from dpgplvm.model.kernels.base import standard_normal_draws
 
@@ -22,7 +22,8 @@ _PEAKS = 4
 _WIDTHS = (1.1, 2.5)  # of the Gaussians that are drawn from, beside those of the peaks
 _ROWS_AT_ONCE = 64
 # Draws from every Gaussian: at first, and at most for rows of which fewer than enough have any weight.
-_DRAWS, _MOST_DRAWS, _ENOUGH = 64, 4096, 150.0
+_DRAWS, _MOST_DRAWS, _ENOUGH = 64, 1024, 150.0
+_STARTS = 8  # the draws with most weight, from which peaks that were missed may be found
 _DRAWS_OF_ONE_GAUSSIAN = 256
 
 
@@ -136,24 +137,33 @@ class _Proposal(NamedTuple):
 def _sampled(
     predictor: Predictor, cloud: Cloud, values: np.ndarray, observed: np.ndarray
 ) -> Iterator[tuple[np.ndarray, Particles]]:
-    """Draws for all of these rows, ever more for those in which few of them have any weight."""
-    proposal = _Proposal.around(find_modes(predictor, cloud, values, observed, _PEAKS))
+    """Draws for all of these rows. Where few of them have any weight, these may be near to a peak that was missed: it
+    is looked for, and there are more draws."""
     left, n_draws = np.arange(len(values)), _DRAWS
+    modes = find_modes(predictor, cloud, values, observed, _PEAKS)
     while left.size:
-        still_left = []
+        rows_left, modes_left = [], []
         for some in chunks(len(left), max(1, _ROWS_AT_ONCE * _DRAWS // n_draws)):
-            rows = left[some]
-            particles = _weighted(predictor, proposal.of(rows), n_draws, values[rows], observed[rows])
+            rows, own = left[some], modes.of(np.arange(len(left))[some])
+            proposal = _Proposal.around(own)
+            points = proposal.draw(n_draws)
+            particles = _weighted(predictor, proposal, points, values[rows], observed[rows])
             enough = (particles.n_effective >= _ENOUGH) | (n_draws == _MOST_DRAWS)
             yield rows[enough], particles.of(enough)
-            still_left.append(rows[~enough])
-        left, n_draws = np.concatenate(still_left), 4 * n_draws
+            if not enough.all():
+                best = np.argsort(-particles.weights[~enough], axis=1)[:, :_STARTS, None]
+                starts = np.take_along_axis(points[~enough], best, axis=1)
+                rows = rows[~enough]
+                rows_left.append(rows)
+                modes_left.append(more_modes(predictor, values[rows], observed[rows], own.of(~enough), starts))
+        left = np.concatenate([left[:0], *rows_left])
+        modes = Modes(*(np.concatenate(parts) for parts in zip(*modes_left, strict=True))) if left.size else modes
+        n_draws *= 4
 
 
 def _weighted(
-    predictor: Predictor, proposal: _Proposal, n_draws: int, values: np.ndarray, observed: np.ndarray
+    predictor: Predictor, proposal: _Proposal, points: np.ndarray, values: np.ndarray, observed: np.ndarray
 ) -> Particles:
-    points = proposal.draw(n_draws)
     shares, means, variances = predicted_at(predictor, points)
     log_likelihood = _log_likelihood(values[:, None, None], shares, means, variances)
     joint = np.einsum("swd,sd->sw", log_likelihood, observed) - 0.5 * (points**2).sum(axis=2)
