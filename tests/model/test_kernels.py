@@ -291,6 +291,19 @@ def test_value_and_diagonal_match_the_paper(kernel):
     np.testing.assert_allclose(ours.diagonal(theta, jnp.asarray(X)), diagonal(X), rtol=1e-13)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+@given(seed=seeds)
+def test_slopes_are_those_of_the_values(kernel, seed):
+    """Far from the origin too; the witness differentiates the values automatically."""
+    rng = np.random.default_rng(seed)
+    theta, kernel = random_theta(kernel, rng), NAMED_KERNELS[kernel]
+    X, Z = 20.0 + rng.normal(size=(N, Q)), 20.0 + rng.normal(size=(M, Q))
+    weights, directions = rng.normal(size=(M, 5)), rng.normal(size=(3, Q))
+    at = jax.tree.map(jnp.asarray, (theta, X, Z, weights, directions))
+    found, wanted = kernel.slopes(*at), Kernel.slopes(kernel, *at)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 * np.abs(wanted).max())
+
+
 def test_shapes_are_enforced_while_testing():
     rng = np.random.default_rng(10)
     theta, (mean, variance, Z) = jax.tree.map(jnp.asarray, (random_theta("rbf", rng), random_latents(rng)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -171,12 +170,7 @@ def slopes_at_points(
     directions: Float[Array, "V Q"],
 ) -> Float[Array, "V S K"]:
     """Derivatives of the mean functions of a group's columns along some directions."""
-
-    def along(direction):
-        values_at = partial(model.kernel.value, theta, Z=inducing)
-        return jax.jvp(values_at, (X,), (jnp.broadcast_to(direction, X.shape),))[1] @ functions.weights
-
-    return jax.vmap(along)(directions)
+    return model.kernel.slopes(theta, X, inducing, functions.weights, directions)
 
 
 def second_moments_at(

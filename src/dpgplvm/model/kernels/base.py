@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -43,8 +45,8 @@ class Kernel(ABC):
 
     A subclass names its positive hyperparameters in `parameters`, and gives `value` and `diagonal` as functions that
     JAX can differentiate. That is enough: the psi statistics below then come from fixed quasi-random draws of x. A
-    kernel that has closed forms overrides `psi0`, `psi1`, `psi2` and `psi2_of_rows` (and nothing else in the library
-    has to change).
+    kernel that has closed forms overrides `psi0`, `psi1`, `psi2` and `psi2_of_rows`, and `slopes` to be quick about new
+    rows (and nothing else in the library has to change).
 
     `theta` holds the natural, positive values of one group, by name. Kernels are hashable constants, so an instance
     must not be changed once it is made; a frozen dataclass does that.
@@ -106,6 +108,22 @@ class Kernel(ABC):
         """E[k(z_m, x_n) k(x_n, z_m')] of every row, for the pairs m <= m'."""
         values = self._value_at_draws(theta, mean, variance, Z)
         return upper_triangle(jnp.einsum("snm,snk->nmk", values, values) / self.n_draws)
+
+    def slopes(
+        self,
+        theta: Parameters,
+        X: Float[Array, "N Q"],
+        Z: Float[Array, "M Q"],
+        weights: Float[Array, "M K"],
+        directions: Float[Array, "V Q"],
+    ) -> Float[Array, "V N K"]:
+        """Derivatives of the functions k(x, Z) weights along these directions."""
+
+        def along(direction):
+            value_at = partial(self.value, theta, Z=Z)
+            return jax.jvp(value_at, (X,), (jnp.broadcast_to(direction, X.shape),))[1] @ weights
+
+        return jax.vmap(along)(directions)
 
     def _draws(self, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, "S N Q"]:
         standard = standard_normal_draws(self.n_draws, mean.shape[1])

@@ -27,6 +27,17 @@ class Linear(Kernel):
     def rank(self, n_latents: int) -> int:
         return n_latents
 
+    def slopes(
+        self,
+        theta: Parameters,
+        X: Float[Array, "N Q"],
+        Z: Float[Array, "M Q"],
+        weights: Float[Array, "M K"],
+        directions: Float[Array, "V Q"],
+    ) -> Float[Array, "V N K"]:
+        everywhere = (directions * theta["slope_variances"]) @ Z.T @ weights
+        return jnp.broadcast_to(everywhere[:, None], (directions.shape[0], X.shape[0], weights.shape[1]))
+
     def psi0(self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, " N"]:
         return (mean**2 + variance) @ theta["slope_variances"]
 

@@ -64,6 +64,22 @@ class RBF(Kernel):
             offset, rows, jnp.concatenate([pairs, upper_triangle(_log_height(theta, Z))[:, None]], axis=1)
         )
 
+    def slopes(
+        self,
+        theta: Parameters,
+        X: Float[Array, "N Q"],
+        Z: Float[Array, "M Q"],
+        weights: Float[Array, "M K"],
+        directions: Float[Array, "V Q"],
+    ) -> Float[Array, "V N K"]:
+        # dk/du = -k (x - z)'Gamma u: with the part of z in the weights, two matrix products for all directions.
+        values = self.value(theta, X, Z)
+        X, Z = _centred(X, Z)
+        along = theta["ard_weights"] * directions
+        of_inducing = jnp.einsum("vq,mq,mk->mvk", along, Z, weights)
+        of_inducing = (values @ of_inducing.reshape(Z.shape[0], -1)).reshape(X.shape[0], *of_inducing.shape[1:])
+        return jnp.swapaxes(of_inducing - (X @ along.T)[:, :, None] * (values @ weights)[:, None], 0, 1)
+
 
 def _log_height(theta: Parameters, Z: Float[Array, "M Q"]) -> Float[Array, "M M"]:
     """The log of what psi2 of two inducing points is for a row that sits, certain, half way between them."""

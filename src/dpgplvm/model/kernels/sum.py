@@ -37,6 +37,16 @@ class RBFLinear(Kernel):
     def diagonal(self, theta: Parameters, X: Float[Array, "N Q"]) -> Float[Array, " N"]:
         return _RBF.diagonal(theta, X) + _LINEAR.diagonal(theta, X) + theta["bias_variance"]
 
+    def slopes(
+        self,
+        theta: Parameters,
+        X: Float[Array, "N Q"],
+        Z: Float[Array, "M Q"],
+        weights: Float[Array, "M K"],
+        directions: Float[Array, "V Q"],
+    ) -> Float[Array, "V N K"]:
+        return _RBF.slopes(theta, X, Z, weights, directions) + _LINEAR.slopes(theta, X, Z, weights, directions)
+
     def psi0(self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]) -> Float[Array, " N"]:
         return _RBF.psi0(theta, mean, variance) + _LINEAR.psi0(theta, mean, variance) + theta["bias_variance"]
 
