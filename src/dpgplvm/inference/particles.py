@@ -20,7 +20,7 @@ from dpgplvm.model.kernels.base import standard_normal_draws
 
 _PEAKS = 4
 _WIDTHS = (1.1, 2.5)  # of the Gaussians that are drawn from, beside those of the peaks
-_ROWS_AT_ONCE = 64
+_ROWS_AT_ONCE, _ENTRIES_AT_ONCE = 64, 4_000_000
 # Draws from every Gaussian: at first, and at most for rows of which fewer than enough have any weight.
 _DRAWS, _MOST_DRAWS, _ENOUGH = 64, 1024, 150.0
 _STARTS = 8  # the draws with most weight, from which peaks that were missed may be found
@@ -69,7 +69,9 @@ def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> Iterator[tuple[np.
     for some in chunks(len(seen), _ROWS_AT_ONCE):
         rows = seen[some]
         observed = (~np.isnan(Y[rows])).astype(float)
-        for own, particles in _sampled(predictor, cloud, np.where(observed, Y[rows], 0.0), observed):
+        values = np.where(observed, Y[rows], 0.0)
+        modes = find_modes(predictor, cloud, values, observed, _PEAKS)
+        for own, particles in _sampled(predictor, modes, values, observed):
             yield rows[own], particles
 
 
@@ -83,7 +85,7 @@ def around(predictor: Predictor, mean: np.ndarray, variance: np.ndarray) -> Iter
     """Draws, all of the same weight, for rows whose latents are known to be Gaussian; some rows at a time."""
     n_draws, n_latents = _DRAWS_OF_ONE_GAUSSIAN, mean.shape[1]
     standard = standard_normal_draws(n_draws, n_latents) if (variance > 0.0).any() else np.zeros((1, n_latents))
-    for rows in chunks(len(mean), _ROWS_AT_ONCE):
+    for rows in chunks(len(mean), _rows_at_once(len(standard), predictor.groups.n_columns)):
         points = mean[rows][:, None] + np.sqrt(variance[rows])[:, None] * standard
         weights = np.full(points.shape[:2], 1.0 / len(standard))
         yield rows, Particles(weights, np.full(len(points), np.nan), *predicted_at(predictor, points))
@@ -113,10 +115,6 @@ class _Proposal(NamedTuple):
             np.concatenate([width * factors for width in _WIDTHS] + [prior[1]], axis=1),
         )
 
-    def of(self, rows: np.ndarray) -> _Proposal:
-        """Some of the rows."""
-        return _Proposal(self.centres[rows], self.factors[rows])
-
     def draw(self, n_draws: int) -> np.ndarray:
         """[S, P * n_draws, Q]: other numbers for every Gaussian, in mirrored pairs, but the same for all rows."""
         n_rows, n_gaussians, n_latents = self.centres.shape
@@ -135,30 +133,30 @@ class _Proposal(NamedTuple):
 
 
 def _sampled(
-    predictor: Predictor, cloud: Cloud, values: np.ndarray, observed: np.ndarray
+    predictor: Predictor, modes: Modes, values: np.ndarray, observed: np.ndarray, n_draws: int = _DRAWS
 ) -> Iterator[tuple[np.ndarray, Particles]]:
     """Draws for all of these rows. Where few of them have any weight, these may be near to a peak that was missed: it
     is looked for, and there are more draws."""
-    left, n_draws = np.arange(len(values)), _DRAWS
-    modes = find_modes(predictor, cloud, values, observed, _PEAKS)
-    while left.size:
-        rows_left, modes_left = [], []
-        for some in chunks(len(left), max(1, _ROWS_AT_ONCE * _DRAWS // n_draws)):
-            rows, own = left[some], modes.of(np.arange(len(left))[some])
-            proposal = _Proposal.around(own)
-            points = proposal.draw(n_draws)
-            particles = _weighted(predictor, proposal, points, values[rows], observed[rows])
-            enough = (particles.n_effective >= _ENOUGH) | (n_draws == _MOST_DRAWS)
-            yield rows[enough], particles.of(enough)
-            if not enough.all():
-                best = np.argsort(-particles.weights[~enough], axis=1)[:, :_STARTS, None]
-                starts = np.take_along_axis(points[~enough], best, axis=1)
-                rows = rows[~enough]
-                rows_left.append(rows)
-                modes_left.append(more_modes(predictor, values[rows], observed[rows], own.of(~enough), starts))
-        left = np.concatenate([left[:0], *rows_left])
-        modes = Modes(*(np.concatenate(parts) for parts in zip(*modes_left, strict=True))) if left.size else modes
-        n_draws *= 4
+    for some in chunks(len(values), _rows_at_once(n_draws * (_PEAKS * len(_WIDTHS) + 1), values.shape[1])):
+        rows = np.arange(len(values))[some]
+        own = modes.of(rows)
+        proposal = _Proposal.around(own)
+        points = proposal.draw(n_draws)
+        particles = _weighted(predictor, proposal, points, values[rows], observed[rows])
+        enough = (particles.n_effective >= _ENOUGH) | (n_draws == _MOST_DRAWS)
+        yield rows[enough], particles.of(enough)
+        if not enough.all():
+            best = np.argsort(-particles.weights[~enough], axis=1)[:, :_STARTS, None]
+            starts = np.take_along_axis(points[~enough], best, axis=1)
+            few = rows[~enough]
+            more = more_modes(predictor, values[few], observed[few], own.of(~enough), starts)
+            for again, particles in _sampled(predictor, more, values[few], observed[few], 4 * n_draws):
+                yield few[again], particles
+
+
+def _rows_at_once(n_points: int, n_columns: int) -> int:
+    """As many rows as memory is to be used for, with so many points for each."""
+    return int(np.clip(_ENTRIES_AT_ONCE // (n_points * n_columns), 1, _ROWS_AT_ONCE))
 
 
 def _weighted(
