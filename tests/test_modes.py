@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from dpgplvm.inference.modes import Cloud, find_modes
+from dpgplvm.inference.modes import Cloud, find_modes, more_modes
 from dpgplvm.model.latents import Marginals
 
 N_LATENTS, N_COLUMNS, NOISE, FORGETTING = 6, 12, 1e-4, 0.01
@@ -49,3 +49,17 @@ def found(wavy, hidden):
 @pytest.mark.parametrize("hidden", [0, 2])
 def test_narrow_peaks_are_found(wavy, hidden):
     assert np.mean(found(wavy, hidden) < 0.1) >= 0.9
+
+
+def test_peaks_that_were_missed_are_found_from_places_near_to_them(wavy):
+    """What is known are peaks of other rows, which are lower for these."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(5, N_LATENTS))
+    values, observed = wavy.at_points(X)[0], np.ones((5, N_COLUMNS))
+    far = find_modes(wavy, Cloud.of(wavy), values[::-1], observed, 2)
+    known = far._replace(height=np.full((5, 2), -1e6))
+    near = (X + 0.02 * rng.normal(size=X.shape))[:, None]
+    peaks = more_modes(wavy, values, observed, known, near)
+    assert peaks.at.shape == (5, 2, N_LATENTS)
+    np.testing.assert_allclose(peaks.at[:, 0], X, atol=0.05)
+    np.testing.assert_array_equal(peaks.of(np.array([3])).at[0], peaks.at[3])

@@ -180,6 +180,8 @@ def test_latents_are_found_by_their_names(model):
     assert np.array_equal(model.predict(pl.DataFrame(X)[names[::-1]]), wanted)
     other = X.set_axis(["a", "b"], axis=1)  # no names that it knows: by position
     assert np.array_equal(model.predict(other), wanted)
+    with pytest.raises(ValueError, match="X has columns 'mrd0' and not the other latents of 'mrd0', 'mrd1': give all"):
+        model.predict(X.rename(columns={"mrd1": "b"}))
     as_number = model.predict(X, variance=0.2, return_std=True)
     np.testing.assert_array_equal(as_number, model.predict(X, variance=np.full(X.shape, 0.2), return_std=True))
 

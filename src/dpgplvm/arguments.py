@@ -12,15 +12,21 @@ from sklearn.utils import check_array
 from dpgplvm.frames import in_order, read_frame
 from dpgplvm.model.kernels import Kernel
 from dpgplvm.model.state import Free, State
-from dpgplvm.sentences import what_is_wrong
+from dpgplvm.sentences import listed, what_is_wrong
 
 
 def read_latents(values: Any, name: str, latents: Sequence[str]) -> np.ndarray:
     """A float matrix with one column for every latent that the model uses: those of a DataFrame are found by their
     names where it has these."""
     frame = read_frame(values, name)
-    if frame is not None and set(frame.columns) == set(latents):
+    known = set() if frame is None else set(frame.columns) & set(latents)
+    if known and known == set(latents):
         values = in_order(values, latents)
+    elif known:
+        raise ValueError(
+            f"{name} has columns {listed(sorted(known))} and not the other latents of {listed(list(latents))}: "
+            "give all of them, or other names to go by position"
+        )
     try:
         values = check_array(values, dtype=np.float64, input_name=name)
     except (ValueError, TypeError) as error:

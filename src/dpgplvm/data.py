@@ -245,7 +245,9 @@ def seed(random_state: Any) -> Any:
     if isinstance(random_state, np.random.RandomState):
         return random_state.randint(2**31)
     is_number = isinstance(random_state, Integral) and int(random_state) >= 0
-    if not (random_state is None or is_number or isinstance(random_state, np.random.Generator)):
+    if not (
+        random_state is None or is_number or isinstance(random_state, np.random.Generator | np.random.SeedSequence)
+    ):
         raise ValueError(
             f"random_state is {random_state!r}: give a whole number, 0 or more, a RandomState or Generator, or None"
         )

@@ -142,8 +142,8 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         filled, or (filled, std)
-            As Y came (for None, as the table of the fit came), columns with gaps as float64; what was observed is as it
-            was, to the bit, integers beyond 2^53 in such columns excepted.
+            As Y came, columns with gaps as float64 (for None, as the table of the fit came, all columns as float64);
+            what was observed is as it was, to the bit, integers beyond 2^53 in such columns excepted.
         """
         check_is_fitted(self)
         given, Y = self._rows(Y)

@@ -60,8 +60,10 @@ class Particles(NamedTuple):
 def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> Iterator[tuple[np.ndarray, Particles]]:
     """The posterior of the rows of the scaled table Y, NaN for gaps; some rows at a time, by their numbers."""
     nothing_seen = np.isnan(Y).all(axis=1)
-    for rows, particles in _of_prior(predictor, np.flatnonzero(nothing_seen)):
-        yield rows, particles._replace(log_density=np.zeros(len(rows)))
+    unseen = np.flatnonzero(nothing_seen)
+    nowhere = np.zeros((len(unseen), predictor.inducing.shape[1]))
+    for some, of_prior in around(predictor, nowhere, np.ones_like(nowhere)):
+        yield unseen[some], of_prior._replace(log_density=np.zeros(len(of_prior.weights)))
     seen = np.flatnonzero(~nothing_seen)
     if not seen.size:
         return
@@ -75,17 +77,11 @@ def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> Iterator[tuple[np.
             yield rows[own], particles
 
 
-def _of_prior(predictor: Predictor, rows: np.ndarray) -> Iterator[tuple[np.ndarray, Particles]]:
-    nowhere = np.zeros((len(rows), predictor.inducing.shape[1]))
-    for some, particles in around(predictor, nowhere, np.ones_like(nowhere)):
-        yield rows[some], particles
-
-
 def around(predictor: Predictor, mean: np.ndarray, variance: np.ndarray) -> Iterator[tuple[slice, Particles]]:
     """Draws, all of the same weight, for rows whose latents are known to be Gaussian; some rows at a time."""
     n_draws, n_latents = _DRAWS_OF_ONE_GAUSSIAN, mean.shape[1]
     standard = standard_normal_draws(n_draws, n_latents) if (variance > 0.0).any() else np.zeros((1, n_latents))
-    for rows in chunks(len(mean), _rows_at_once(len(standard), predictor.groups.n_columns)):
+    for rows in chunks(len(mean), _rows_at_once(predictor, len(standard))):
         points = mean[rows][:, None] + np.sqrt(variance[rows])[:, None] * standard
         weights = np.full(points.shape[:2], 1.0 / len(standard))
         yield rows, Particles(weights, np.full(len(points), np.nan), *predicted_at(predictor, points))
@@ -137,13 +133,13 @@ def _sampled(
 ) -> Iterator[tuple[np.ndarray, Particles]]:
     """Draws for all of these rows. Where few of them have any weight, these may be near to a peak that was missed: it
     is looked for, and there are more draws."""
-    for some in chunks(len(values), _rows_at_once(n_draws * (_PEAKS * len(_WIDTHS) + 1), values.shape[1])):
+    for some in chunks(len(values), _rows_at_once(predictor, n_draws * (_PEAKS * len(_WIDTHS) + 1))):
         rows = np.arange(len(values))[some]
         own = modes.of(rows)
         proposal = _Proposal.around(own)
         points = proposal.draw(n_draws)
         particles = _weighted(predictor, proposal, points, values[rows], observed[rows])
-        enough = (particles.n_effective >= _ENOUGH) | (n_draws == _MOST_DRAWS)
+        enough = (particles.n_effective >= _ENOUGH) | (n_draws >= _MOST_DRAWS)
         yield rows[enough], particles.of(enough)
         if not enough.all():
             best = np.argsort(-particles.weights[~enough], axis=1)[:, :_STARTS, None]
@@ -154,9 +150,9 @@ def _sampled(
                 yield few[again], particles
 
 
-def _rows_at_once(n_points: int, n_columns: int) -> int:
+def _rows_at_once(predictor: Predictor, n_points: int) -> int:
     """As many rows as memory is to be used for, with so many points for each."""
-    return int(np.clip(_ENTRIES_AT_ONCE // (n_points * n_columns), 1, _ROWS_AT_ONCE))
+    return int(np.clip(_ENTRIES_AT_ONCE // (n_points * predictor.groups.places.size), 1, _ROWS_AT_ONCE))
 
 
 def _weighted(

@@ -36,11 +36,14 @@ _SIZES = (16, 64, 256)  # rows evaluated together: few sizes, so that few functi
 
 
 class Groups(NamedTuple):
-    """Which columns each group has: K of them at most, with probability zero where a group has fewer."""
+    """Which columns each group has: K of them at most, with probability zero where a group has fewer. And which groups
+    each column may be in: C at most, the likeliest first."""
 
     members: np.ndarray  # [T, K]
     shares: np.ndarray  # [T, K]
     n_columns: int
+    places: np.ndarray  # [C, D] of a column in its groups, among all [T * K]
+    chances: np.ndarray  # [C, D]
 
     @classmethod
     def of(cls, phi: np.ndarray) -> Groups:
@@ -50,21 +53,7 @@ class Groups(NamedTuple):
         members, shares = np.zeros(shape, dtype=int), np.zeros(shape)
         for t, columns in enumerate(own):
             members[t, : len(columns)], shares[t, : len(columns)] = columns, phi[columns, t]
-        return cls(members, shares, len(phi))
-
-    def components(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the groups of every column are among all [T * K], the likeliest first, and their shares: both [C, D].
-        Columns that are in fewer than C groups repeat the likeliest, with no share."""
-        shares, places = np.zeros((2, len(self.members), self.n_columns))
-        of_group, number = np.nonzero(self.shares > _LEAST_CHANCE)
-        column = self.members[of_group, number]
-        shares[of_group, column] = self.shares[of_group, number]
-        places[of_group, column] = of_group * self.members.shape[1] + number
-        order = np.argsort(-shares, axis=0, kind="stable")
-        shares, places = (np.take_along_axis(part, order, axis=0) for part in (shares, places))
-        n_components = (shares > 0.0).any(axis=1).sum()
-        shares, places = shares[:n_components], np.where(shares > 0.0, places, places[0])[:n_components]
-        return places.astype(int), shares / shares.sum(axis=0)
+        return cls(members, shares, len(phi), *_by_column(members, shares, len(phi)))
 
     def add_up(self, values: np.ndarray) -> np.ndarray:
         """[S, D] from [T, S, K]: over the groups of every column, weighed with their probabilities."""
@@ -72,6 +61,18 @@ class Groups(NamedTuple):
         for members, shares, own in zip(self.members, self.shares, values, strict=True):
             total[:, members[shares > 0.0]] += (shares * own)[:, shares > 0.0]
         return total
+
+
+def _by_column(members: np.ndarray, shares: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places and chances [C, D] of the groups of every column; one that is in fewer than C repeats the likeliest, with
+    no chance."""
+    chances, places = np.zeros((2, len(members), n_columns))
+    group, number = np.nonzero(shares > _LEAST_CHANCE)
+    column = members[group, number]
+    chances[group, column], places[group, column] = shares[group, number], group * members.shape[1] + number
+    order = np.argsort(-chances, axis=0, kind="stable")[: (chances > 0.0).sum(axis=0).max()]
+    chances, places = (np.take_along_axis(part, order, axis=0) for part in (chances, places))
+    return np.where(chances > 0.0, places, places[0]).astype(int), chances / chances.sum(axis=0)
 
 
 class Mixture(NamedTuple):
@@ -162,16 +163,15 @@ class Predictor(NamedTuple):
 
     def components_at(self, X: np.ndarray) -> Components:
         """The mixture that every entry is, where latents are certain."""
-        places, shares = self.groups.components()
 
         def of_rows(rows: slice) -> list[np.ndarray]:
             points = padded(X[rows], size_for(rows.stop - rows.start, _SIZES))
             mixture = self._mixture(_moments_at_points, self.diagonal, points, rows.stop - rows.start)
             together = (part.swapaxes(0, 1).reshape(part.shape[1], -1) for part in (mixture.means, mixture.variances))
-            return [part[:, places] for part in together]
+            return [part[:, self.groups.places] for part in together]
 
         means, variances = zip(*Threads(self.n_threads).map(of_rows, chunks(len(X), _SIZES[-1])), strict=True)
-        return Components(shares, np.concatenate(means), np.concatenate(variances))
+        return Components(self.groups.chances, np.concatenate(means), np.concatenate(variances))
 
     def slopes_at(self, X: np.ndarray, directions: np.ndarray) -> np.ndarray:
         """Derivatives [V, S, D] of the mean of every entry along directions [V, Q]."""

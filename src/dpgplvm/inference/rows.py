@@ -73,7 +73,7 @@ class _Climbing:
 
     def __init__(self, predictor: Predictor, values: np.ndarray, observed: np.ndarray) -> None:
         self._predictor = predictor
-        members, shares, _ = predictor.groups
+        members, shares = predictor.groups.members, predictor.groups.shares
         groups = zip(predictor.functions, members, shares, predictor.noise_precision, strict=True)
         self._all = [
             jax.tree.map(np.asarray, _coefficients(functions, share, noise, values[:, own], observed[:, own]))
