@@ -75,14 +75,7 @@ def read_rows(estimator: Any, Y: Any) -> np.ndarray:
     values = _validated(estimator, _as_in_training(estimator, Y), reset=False)
     names = column_names(values.shape[1], getattr(estimator, "feature_names_in_", None))
     _refuse_infinity(values, names)
-    with np.errstate(over="ignore"):
-        too_far = np.abs(estimator._scaling.to_model(values)) > _TOO_FAR
-    if too_far.any():
-        n, d = np.argwhere(too_far)[0]
-        raise ValueError(
-            f"Y has {values[n, d]:g} in {names[d]!r}, row {n}, too far from all that the model was fitted to for a "
-            "density to be computed: give NaN if that is not a value"
-        )
+    _refuse_far_away(values, estimator._scaling, names)
     return values
 
 
@@ -143,26 +136,19 @@ def check_values(Y: np.ndarray, names: list[str]) -> None:
     never = np.isnan(Y).all(axis=0)
     if never.all():
         raise ValueError("Y holds nothing but NaN: give a table with observed values")
-    if never.any():
-        columns = [names[d] for d in np.flatnonzero(never)]
-        verb = "was" if len(columns) == 1 else "were"
-        raise ValueError(
-            f"{plural(columns, 'column')} {listed(columns)} of Y {verb} never observed (all NaN): drop {them(columns)}"
-        )
+    _refuse_columns(never, names, "was", "were", "never observed (all NaN)")
     once = (~np.isnan(Y)).sum(axis=0) == 1
-    if once.any():
-        columns = [names[d] for d in np.flatnonzero(once)]
-        verb = "was" if len(columns) == 1 else "were"
-        raise ValueError(
-            f"{plural(columns, 'column')} {listed(columns)} of Y {verb} observed only once, which says nothing about "
-            f"how a column varies: drop {them(columns)}"
-        )
+    _refuse_columns(once, names, "was", "were", "observed only once, which says nothing about how a column varies")
     # Relative to the column's size: a large constant with rounding noise is still a constant.
     constant = mean_and_spread(Y)[1] <= 1e-12 * np.nanmax(np.abs(Y), axis=0)
-    if constant.any():
-        columns = [names[d] for d in np.flatnonzero(constant)]
-        verb = "is" if len(columns) == 1 else "are"
-        raise ValueError(f"{plural(columns, 'column')} {listed(columns)} of Y {verb} constant: drop {them(columns)}")
+    _refuse_columns(constant, names, "is", "are", "constant")
+
+
+def _refuse_columns(spoilt: np.ndarray, names: list[str], of_one: str, of_many: str, what: str) -> None:
+    columns = [names[d] for d in np.flatnonzero(spoilt)]
+    if columns:
+        verb = of_one if len(columns) == 1 else of_many
+        raise ValueError(f"{plural(columns, 'column')} {listed(columns)} of Y {verb} {what}: drop {them(columns)}")
 
 
 def _refuse_infinity(Y: np.ndarray, names: list[str]) -> None:
@@ -171,6 +157,17 @@ def _refuse_infinity(Y: np.ndarray, names: list[str]) -> None:
         columns = [names[d] for d in np.flatnonzero(infinite.any(axis=0))]
         raise ValueError(
             f"Y contains infinity, in {plural(columns, 'column')} {listed(columns)}: drop or mend those rows"
+        )
+
+
+def _refuse_far_away(Y: np.ndarray, scaling: Scaling, names: list[str]) -> None:
+    with np.errstate(over="ignore"):
+        too_far = np.abs(scaling.to_model(Y)) > _TOO_FAR
+    if too_far.any():
+        n, d = np.argwhere(too_far)[0]
+        raise ValueError(
+            f"Y has {Y[n, d]:g} in {names[d]!r}, row {n}, too far from all that the model was fitted to for a density "
+            "to be computed: give NaN if that is not a value"
         )
 
 
@@ -245,9 +242,7 @@ def seed(random_state: Any) -> Any:
     if isinstance(random_state, np.random.RandomState):
         return random_state.randint(2**31)
     is_number = isinstance(random_state, Integral) and int(random_state) >= 0
-    if not (
-        random_state is None or is_number or isinstance(random_state, np.random.Generator | np.random.SeedSequence)
-    ):
+    if not (is_number or isinstance(random_state, np.random.Generator | np.random.SeedSequence | None)):
         raise ValueError(
             f"random_state is {random_state!r}: give a whole number, 0 or more, a RandomState or Generator, or None"
         )

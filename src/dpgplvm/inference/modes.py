@@ -178,7 +178,7 @@ class _GaussNewton:
         mean, variance = self._predictor.at_points(X)
         variance = variance + self._blur
         values, observed = self._values[rows], self._observed[rows]
-        return log_joint(X, mean, variance, values, observed), observed * (values - mean), observed / variance
+        return _log_joint(X, mean, variance, values, observed), observed * (values - mean), observed / variance
 
     def _expand(self, X: np.ndarray, error: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slope and minus curvature of log p(y, x) with the variances of the columns as they are here."""
@@ -187,7 +187,7 @@ class _GaussNewton:
         return slope, (of_rows * precision[:, None]) @ of_rows.swapaxes(1, 2) + np.eye(len(self._axes))
 
 
-def log_joint(
+def _log_joint(
     X: np.ndarray, mean: np.ndarray, variance: np.ndarray, values: np.ndarray, observed: np.ndarray
 ) -> np.ndarray:
     """log p(y, x) [...], without the constant of p(x), at latents [..., Q] with these predictions [..., D]."""

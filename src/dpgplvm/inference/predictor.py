@@ -88,6 +88,12 @@ class Mixture(NamedTuple):
         apart = self.means - mean[:, self.groups.members].swapaxes(0, 1)
         return mean, self.groups.add_up(self.variances + apart**2)
 
+    def by_column(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances [S, C, D] of the groups that every column may be in."""
+        n_rows = self.means.shape[1]
+        means, variances = (part.swapaxes(0, 1).reshape(n_rows, -1) for part in (self.means, self.variances))
+        return means[:, self.groups.places], variances[:, self.groups.places]
+
 
 class Components(NamedTuple):
     """The same, column by column: C Gaussians for each, of the groups that it may be in."""
@@ -152,26 +158,21 @@ class Predictor(NamedTuple):
 
     def at_points(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of every entry [S, D], noise included, where latents are certain."""
-
-        def of_rows(rows: slice) -> tuple[np.ndarray, np.ndarray]:
-            points = padded(X[rows], size_for(rows.stop - rows.start, _SIZES))
-            return self._mixture(_moments_at_points, self.diagonal, points, rows.stop - rows.start).moments()
-
-        parts = Threads(self.n_threads).map(of_rows, chunks(len(X), _SIZES[-1]))
-        means, variances = zip(*parts, strict=True)
-        return np.concatenate(means), np.concatenate(variances)
+        return self._asked_at_points(X, Mixture.moments)
 
     def components_at(self, X: np.ndarray) -> Components:
         """The mixture that every entry is, where latents are certain."""
+        return Components(self.groups.chances, *self._asked_at_points(X, Mixture.by_column))
 
-        def of_rows(rows: slice) -> list[np.ndarray]:
+    def _asked_at_points(
+        self, X: np.ndarray, question: Callable[[Mixture], tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        def of_rows(rows: slice) -> tuple[np.ndarray, np.ndarray]:
             points = padded(X[rows], size_for(rows.stop - rows.start, _SIZES))
-            mixture = self._mixture(_moments_at_points, self.diagonal, points, rows.stop - rows.start)
-            together = (part.swapaxes(0, 1).reshape(part.shape[1], -1) for part in (mixture.means, mixture.variances))
-            return [part[:, self.groups.places] for part in together]
+            return question(self._mixture(_moments_at_points, self.diagonal, points, rows.stop - rows.start))
 
-        means, variances = zip(*Threads(self.n_threads).map(of_rows, chunks(len(X), _SIZES[-1])), strict=True)
-        return Components(self.groups.chances, np.concatenate(means), np.concatenate(variances))
+        first, second = zip(*Threads(self.n_threads).map(of_rows, chunks(len(X), _SIZES[-1])), strict=True)
+        return np.concatenate(first), np.concatenate(second)
 
     def slopes_at(self, X: np.ndarray, directions: np.ndarray) -> np.ndarray:
         """Derivatives [V, S, D] of the mean of every entry along directions [V, Q]."""
