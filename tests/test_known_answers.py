@@ -12,6 +12,23 @@ from dpgplvm.numerics import computing
 
 pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 
+# Of the variances of a row, and how likely they are.
+SCALES, CHANCES = np.array([1.0, 2.0, 4.0, 8.0, 16.0]), np.array([0.95, 0.4 / 15, 0.2 / 15, 0.1 / 15, 0.05 / 15])
+
+
+def on_grid(row, grid, step, mean, variance):
+    """Log density of a row, and mean and standard deviation of every entry, from sums over a grid of the latents and
+    over the scales of the row."""
+    seen = ~np.isnan(row)
+    variance = SCALES[:, None, None] * variance
+    log_likelihood = -0.5 * ((row - mean) ** 2 / variance + np.log(2 * np.pi * variance))[..., seen].sum(axis=2)
+    log_prior = -0.5 * (grid**2).sum(axis=1) + grid.shape[1] * np.log(step / np.sqrt(2 * np.pi))
+    joint = log_likelihood + log_prior + np.log(CHANCES)[:, None]
+    weights = np.exp(joint - logsumexp(joint))
+    expected = weights.sum(axis=0) @ mean
+    second = np.einsum("kg,kgd->d", weights, variance + mean**2)
+    return logsumexp(joint), expected, np.sqrt(second - expected**2)
+
 
 def test_with_one_latent_density_and_gaps_are_those_of_a_fine_grid():
     """y_1 = x^2 and y_2 = x: a row that shows y_1 alone may be on either side, and its gap must say so."""
@@ -26,12 +43,8 @@ def test_with_one_latent_density_and_gaps_are_those_of_a_fine_grid():
     filled, std = model.impute(rows, return_std=True)
     for n, row in enumerate(rows):
         seen = ~np.isnan(row)
-        log_likelihood = -0.5 * ((row - mean) ** 2 / variance + np.log(2 * np.pi * variance))[:, seen].sum(axis=1)
-        joint = log_likelihood - 0.5 * grid[:, 0] ** 2 - 0.5 * np.log(2 * np.pi)
-        assert model.score_samples(rows[[n]])[0] == pytest.approx(logsumexp(joint) + np.log(0.002), abs=0.02)
-        weights = np.exp(joint - logsumexp(joint))
-        wanted = weights @ mean
-        wanted_std = np.sqrt(weights @ (variance + mean**2) - wanted**2)
+        density, wanted, wanted_std = on_grid(row, grid, 0.002, mean, variance)
+        assert model.score_samples(rows[[n]])[0] == pytest.approx(density, abs=0.02)
         np.testing.assert_allclose(filled[n][~seen], wanted[~seen], atol=0.05 * wanted_std[~seen].max())
         np.testing.assert_allclose(std[n][~seen], wanted_std[~seen], rtol=0.05)
     assert std[0, 1] > 0.8  # either side
@@ -58,15 +71,11 @@ def test_with_two_latents_a_row_that_may_be_anywhere_on_a_ring_is_weighed_as_on_
     for value in (0.5, 2.0, 4.0):
         row = np.full((1, 5), np.nan)
         row[0, 0] = value
-        log_likelihood = -0.5 * ((value - mean[:, 0]) ** 2 / variance[:, 0] + np.log(2 * np.pi * variance[:, 0]))
-        joint = log_likelihood - 0.5 * (grid**2).sum(axis=1) - np.log(2 * np.pi)
-        wanted = logsumexp(joint) + 2.0 * np.log(line[1] - line[0])
-        assert model.score_samples(row)[0] == pytest.approx(wanted, abs=0.1)
-        weights = np.exp(joint - logsumexp(joint))[:, None]
-        wanted_std = np.sqrt((weights * (variance + mean**2)).sum(axis=0) - (weights * mean).sum(axis=0) ** 2)
+        density, wanted, wanted_std = on_grid(row[0], grid, line[1] - line[0], mean, variance)
+        assert model.score_samples(row)[0] == pytest.approx(density, abs=0.1)
         filled, std = model.impute(row, return_std=True)
         np.testing.assert_allclose(std[0, 1:], wanted_std[1:], rtol=0.1)
-        np.testing.assert_allclose(filled[0, 1:], (weights * mean).sum(axis=0)[1:], atol=0.1 * wanted_std.max())
+        np.testing.assert_allclose(filled[0, 1:], wanted[1:], atol=0.1 * wanted_std.max())
 
 
 def test_what_is_hidden_is_filled_nearly_as_well_as_by_the_true_model():

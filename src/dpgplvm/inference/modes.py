@@ -18,6 +18,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from dpgplvm.inference.predictor import Predictor
+from dpgplvm.inference.row_scales import SCALES, gaussian, over_scales
 
 _MOST_POINTS = 2000  # beside the training rows themselves, of which there are no more than that
 _SHARE_FROM_PRIOR = 0.25
@@ -178,21 +179,17 @@ class _GaussNewton:
         mean, variance = self._predictor.at_points(X)
         variance = variance + self._blur
         values, observed = self._values[rows], self._observed[rows]
-        return _log_joint(X, mean, variance, values, observed), observed * (values - mean), observed / variance
+        error, precision = observed * (values - mean), observed / variance
+        squares, logs = (precision * error**2).sum(axis=1), (observed * np.log(2.0 * np.pi * variance)).sum(axis=1)
+        log_likelihood, chances = over_scales(gaussian(squares, logs, observed.sum(axis=1)))
+        height = log_likelihood - 0.5 * (X**2).sum(axis=1)
+        return height, error, precision * (chances.T @ (1.0 / SCALES))[:, None]
 
     def _expand(self, X: np.ndarray, error: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slope and minus curvature of log p(y, x) with the variances of the columns as they are here."""
         of_rows = self._predictor.slopes_at(X, self._axes).transpose(1, 0, 2)
         slope = (of_rows @ (precision * error)[:, :, None])[:, :, 0] - X @ self._axes.T
         return slope, (of_rows * precision[:, None]) @ of_rows.swapaxes(1, 2) + np.eye(len(self._axes))
-
-
-def _log_joint(
-    X: np.ndarray, mean: np.ndarray, variance: np.ndarray, values: np.ndarray, observed: np.ndarray
-) -> np.ndarray:
-    """log p(y, x) [...], without the constant of p(x), at latents [..., Q] with these predictions [..., D]."""
-    terms = observed * ((values - mean) ** 2 / variance + np.log(2.0 * np.pi * variance))
-    return -0.5 * terms.sum(axis=-1) - 0.5 * (X**2).sum(axis=-1)
 
 
 def _used(predictor: Predictor) -> np.ndarray:

@@ -8,7 +8,7 @@ the same for all rows, so a row does not depend on the rows that it comes with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 
 from dpgplvm.inference.modes import Cloud, Modes, find_modes, more_modes
 from dpgplvm.inference.predictor import Predictor, chunks
+from dpgplvm.inference.row_scales import gaussian, one_for_every_draw, over_scales
 from dpgplvm.model.kernels.base import standard_normal_draws
 
 _PEAKS = 4
@@ -159,20 +160,34 @@ def _weighted(
     predictor: Predictor, proposal: _Proposal, points: np.ndarray, values: np.ndarray, observed: np.ndarray
 ) -> Particles:
     shares, means, variances = predicted_at(predictor, points)
-    log_likelihood = _log_likelihood(values[:, None, None], shares, means, variances)
-    joint = np.einsum("swd,sd->sw", log_likelihood, observed) - 0.5 * (points**2).sum(axis=2)
-    log_weights = joint - proposal.log_density(points)
+    log_likelihood, chances = over_scales(_likelihood(values, observed, shares, means, variances))
+    log_weights = log_likelihood - 0.5 * (points**2).sum(axis=2) - proposal.log_density(points)
     # Divided by their own sum: where densities are tiny, that of logarithms has no digits left to make it one.
     highest = log_weights.max(axis=1)
     weights = np.exp(log_weights - highest[:, None])
     total = weights.sum(axis=1)
     log_density = highest + np.log(total) - np.log(points.shape[1])
-    return Particles(weights / total[:, None], log_density, shares, means, variances)
+    scales = one_for_every_draw(chances)[:, :, None, None]
+    return Particles(weights / total[:, None], log_density, shares, means, scales * variances)
 
 
-def _log_likelihood(values: np.ndarray, shares: np.ndarray, means: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """[S, W, D] log density of every column, at every draw."""
-    of_components = -0.5 * ((values - means) ** 2 / variances + np.log(2.0 * np.pi * variances))
-    if len(shares) == 1:
-        return of_components[:, :, 0]
-    return logsumexp(of_components, axis=2, b=shares)
+def _likelihood(
+    values: np.ndarray, observed: np.ndarray, shares: np.ndarray, means: np.ndarray, variances: np.ndarray
+) -> Callable[[float], np.ndarray]:
+    """The log likelihood [S, W] of every draw as a function of the row's scale."""
+    alone = shares[0] == 1.0  # columns that can be in one group only, of which a few sums are all that is needed
+    squares = (values[:, None, alone] - means[:, :, 0, alone]) ** 2 / variances[:, :, 0, alone]
+    logs = np.log(2.0 * np.pi * variances[:, :, 0, alone])
+    n_alone = observed[:, alone].sum(axis=1, keepdims=True)
+    squares, logs = (np.einsum("swd,sd->sw", part, observed[:, alone]) for part in (squares, logs))
+    of_these = gaussian(squares, logs, n_alone)
+    if alone.all():
+        return of_these
+    apart, spread = (values[:, None, None] - means)[..., ~alone] ** 2, variances[..., ~alone]
+
+    def of_all(scale: float) -> np.ndarray:
+        of_components = gaussian(apart / spread, np.log(2.0 * np.pi * spread), np.ones(()))(scale)
+        of_columns = logsumexp(of_components, axis=2, b=shares[:, ~alone])
+        return of_these(scale) + np.einsum("swd,sd->sw", of_columns, observed[:, ~alone])
+
+    return of_all

@@ -1,0 +1,72 @@
+"""Rows unlike those that were learned from: they are further from all predictions, and must say so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpgplvm import BayesianGPLVM
+from dpgplvm.inference.row_scales import SCALES, UNLIKE, gaussian, one_for_every_draw, over_scales
+
+pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
+NOISE = 0.2
+
+
+@pytest.fixture(scope="module")
+def linear():
+    """A model of 30 columns, and new rows of the same kind, with how much noise is asked for."""
+    rng = np.random.default_rng(0)
+    slopes = rng.normal(size=(2, 30))
+
+    def drawn(n_rows, noise):
+        return rng.normal(size=(n_rows, 2)) @ slopes + noise * rng.normal(size=(n_rows, 30))
+
+    model = BayesianGPLVM(n_latents=2, kernel="linear", noise="column", random_state=0).fit(drawn(200, NOISE))
+    return model, drawn
+
+
+@pytest.mark.parametrize("times", [1.0, 2.0, 3.0])
+def test_intervals_of_rows_with_more_noise_are_as_wide_as_they_must_be(linear, times):
+    model, drawn = linear
+    truth = drawn(200, times * NOISE)
+    rows = truth.copy()
+    rows[:, :6] = np.nan
+    filled, std = model.impute(rows, return_std=True)
+    low, high = model.impute_quantiles(rows, (0.025, 0.975))
+    assert ((low <= truth) & (truth <= high))[:, :6].mean() == pytest.approx(0.95, abs=0.03)
+    z = ((filled - truth) / np.where(std > 0.0, std, 1.0))[:, :6]
+    assert np.mean(z**2) == pytest.approx(1.0, abs=0.2)
+
+
+def test_rows_like_those_learned_from_lose_nothing(linear):
+    """Against scales that are known to be one: the Gaussian that the linear model is, given the columns seen."""
+    model, drawn = linear
+    rows = drawn(100, NOISE)
+    rows[:, :6] = np.nan
+    _, std = model.impute(rows, return_std=True)
+    usual = np.median(std[:, :6], axis=0)
+    assert np.mean(std[:, :6] < 1.1 * usual) > 0.95
+
+
+def test_the_scale_of_a_row_is_found_from_its_columns():
+    rng = np.random.default_rng(0)
+    for scale in SCALES:
+        squares = scale * rng.chisquare(60, size=400)
+        _, chances = over_scales(gaussian(squares, np.zeros(400), np.full(400, 60.0)))
+        assert chances.shape == (len(SCALES), 400)
+        np.testing.assert_allclose(chances.sum(axis=0), 1.0)
+        assert np.mean(np.abs(np.log2(SCALES[chances.argmax(axis=0)] / scale)) <= 1.0) == 1.0
+        assert SCALES @ chances.mean(axis=1) == pytest.approx(scale, rel=0.1)
+
+
+def test_where_nothing_is_seen_scales_have_their_prior():
+    log_likelihood, chances = over_scales(gaussian(np.zeros(1), np.zeros(1), np.zeros(1)))
+    assert log_likelihood == pytest.approx(0.0, abs=1e-12)
+    assert chances[0] == pytest.approx(1.0 - UNLIKE)
+
+
+def test_draws_get_scales_as_often_as_these_are_likely():
+    chances = np.random.default_rng(0).dirichlet(np.ones(len(SCALES)), size=3).T  # [K, S]
+    scales = one_for_every_draw(np.repeat(chances[:, :, None], 576, axis=2))
+    for scale, wanted in zip(SCALES, chances, strict=True):
+        np.testing.assert_allclose((scales == scale).mean(axis=1), wanted, atol=0.01)
