@@ -40,14 +40,11 @@ hypothesis.settings.load_profile("repeatable")
 
 @pytest.fixture(scope="module", autouse=True)
 def few_memory_maps():
-    """Forget what was compiled before there is too much of it: every compiled function takes memory maps, of which
-    Linux allows a process 65,530, and one more is a crash."""
-    yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > 25_000:
-        import jax
+    """As a fit does before it starts; some modules compile much without one."""
+    from dpgplvm.numerics import forget_compiled_functions_if_many
 
-        jax.clear_caches()
+    yield
+    forget_compiled_functions_if_many()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpgplvm import DPGPLVM, MRD, BayesianGPLVM, Linear, NumericalError, Outcome
+from dpgplvm import DPGPLVM, MRD, BayesianGPLVM, Linear, NumericalError, Outcome, numerics
 from dpgplvm.datasets import make_views
 
 SETTINGS = {"n_latents": 2, "n_inducing": 8, "random_state": 0}
@@ -72,6 +73,17 @@ def test_a_refit_that_cannot_start_loses_nothing(failing, table):
         model.set_params(kernel=Linear(), standardise=False).fit(2.0 * table[:, :4])
     assert (model.summary(), model.latents_) == before
     assert model.n_features_in_ == 6
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells how many memory maps there are")
+def test_what_was_compiled_for_other_tables_is_forgotten_before_it_is_a_crash(monkeypatch, table):
+    forgotten = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: forgotten.append(True))
+    gplvm().fit(table)
+    assert not forgotten
+    monkeypatch.setattr(numerics, "_MANY_MEMORY_MAPS", 100)
+    gplvm().fit(table)
+    assert forgotten
 
 
 def test_results_use_the_jitter_that_the_bound_used(table):

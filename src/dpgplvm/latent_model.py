@@ -24,7 +24,7 @@ from dpgplvm.model.kernels import NAMED_KERNELS, Kernel
 from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Concentration
 from dpgplvm.notebook import html
-from dpgplvm.numerics import computing
+from dpgplvm.numerics import computing, forget_compiled_functions_if_many
 from dpgplvm.pages import Pages
 from dpgplvm.predictions import Predictions
 from dpgplvm.progress import shown
@@ -146,6 +146,7 @@ class LatentModel(Predictions, Pages, BaseEstimator):
         self._scaling = data.Scaling.of(Y, self.standardise)
         self._names, self._layout, self._seen = names, layout, seen
         self._mixed = self.bound == "mixed"
+        forget_compiled_functions_if_many()
         with computing(), shown(self.verbose, callback) as reporter:
             table = self._scaling.to_model(Y)
             ended = fitting.fit(

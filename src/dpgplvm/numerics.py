@@ -5,10 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import jax
 import threadpoolctl
 from threadpoolctl import threadpool_limits
+
+# Every compiled function takes memory maps, of which Linux allows a process 65,530, and one more is a crash. A fit needs
+# a few thousand.
+_MANY_MEMORY_MAPS = 25_000
+_MEMORY_MAPS = Path("/proc/self/maps")
 
 
 class NumericalError(ArithmeticError):
@@ -68,3 +74,9 @@ def computing() -> Iterator[None]:
     """Wrap a fit or a prediction: float64, and no BLAS threads that would fight XLA's for the same cores."""
     with _one_blas_thread, double_precision():
         yield
+
+
+def forget_compiled_functions_if_many() -> None:
+    """For a process that fits again and again: what was compiled for tables of other shapes is not kept for ever."""
+    if _MEMORY_MAPS.exists() and _MEMORY_MAPS.read_bytes().count(b"\n") > _MANY_MEMORY_MAPS:
+        jax.clear_caches()
