@@ -11,8 +11,8 @@ import jax
 import threadpoolctl
 from threadpoolctl import threadpool_limits
 
-# Every compiled function takes memory maps, of which Linux allows a process 65,530, and one more is a crash. A fit needs
-# a few thousand.
+# Every compiled function takes memory maps, of which Linux allows a process 65,530, and one more is a crash. A fit
+# takes a few thousand.
 _MANY_MEMORY_MAPS = 25_000
 _MEMORY_MAPS = Path("/proc/self/maps")
 
