@@ -207,9 +207,10 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ----------
         Y : array or DataFrame [S, D]
         method : {"sampled", "bound", "joint"}
-            "sampled" integrates over the row's latents by weighted draws, given the functions that the fit has learned.
-            "bound" is a lower bound on that, with one Gaussian for the latents. "joint" is the paper's difference of
-            two bounds L(Y, y) - L(Y), in which the row teaches the functions too: one optimisation a row.
+            "sampled" integrates over the row's latents by weighted draws, given the functions that the fit has learned,
+            and over how unlike the training rows it is. "bound" is a lower bound for a row that is like them, with one
+            Gaussian for the latents. "joint" is the paper's difference of two bounds L(Y, y) - L(Y), in which the row
+            teaches the functions too: one optimisation a row.
         """
         check_method(method)
         if method == "bound":

@@ -2,8 +2,9 @@
 
 Draws come from a mixture of Gaussians around the peaks of the posterior, narrow and wide ones, and are weighted by what
 the mixture is not (importance sampling). Peaks that explain a row equally well both count, and a row far from all
-training rows stays uncertain. The mean weight estimates the row's density. The random numbers are always the same, and
-the same for all rows, so a row does not depend on the rows that it comes with.
+training rows stays uncertain. The mean weight estimates the row's density. How unlike the training rows a row is, its
+scale, is summed over in the weights, and every draw has one. The random numbers are always the same, and the same for
+all rows, so a row does not depend on the rows that it comes with.
 """
 
 from __future__ import annotations
