@@ -1,9 +1,9 @@
 """Where the latents of a row may be: peaks of its posterior p(x | y), given the functions that a fit has learned.
 
-Given x and the scale of the row, its columns are independent Gaussians, with the uncertainty of the functions as part of
-their variance. A posterior like that can have several peaks, far from each other, when a row shows few columns or lies where
-no training row was. Each peak is climbed by Gauss-Newton steps, all rows side by side, from the best places of a cloud
-of points that serves all rows.
+Given x and the scale of the row, its columns are independent Gaussians, with the uncertainty of the functions as part
+of their variance. A posterior like that can have several peaks, far from each other, when a row shows few columns or
+lies where no training row was. Each peak is climbed by Gauss-Newton steps, all rows side by side, from the best places
+of a cloud of points that serves all rows.
 
 Columns with little noise make narrow peaks, with others between them and any start. So the first steps are taken with
 noise added to all columns, which leaves the broad ones.
