@@ -21,8 +21,6 @@ from dpgplvm import DPGPLVM, MRD, BayesianGPLVM, FitWarning, Outcome
 from dpgplvm.datasets import make_views
 from dpgplvm.inference.threads import Threads
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
-
 # The checks fit tables of a dozen shapes. What they cost is compilation, and a linear kernel needs least of it.
 CHEAP = {"n_latents": 1, "n_inducing": 5, "max_iter": 3, "kernel": "linear", "noise": "group", "random_state": 0}
 CHECKED = [BayesianGPLVM(**CHEAP), MRD(**CHEAP), DPGPLVM(**CHEAP, truncation=2)]

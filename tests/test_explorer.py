@@ -15,8 +15,6 @@ from dpgplvm import BayesianGPLVM, Skeleton
 from dpgplvm.model.kernels import NAMED_KERNELS
 from dpgplvm.predictions import Kept
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
-
 NOISES = ("group", "column")
 IN_THE_PLANE = Skeleton({"a": NAMES[:2], "b": NAMES[2:4], "c": NAMES[4:]}, [("a", "b"), ("b", "c")], up="-y")
 IN_SPACE = Skeleton({"a": NAMES[:3], "b": NAMES[3:]}, [("a", "b")], up="z")

@@ -21,6 +21,8 @@ GOLDEN = json.loads((Path(__file__).parent / "golden" / "gpflow.json").read_text
 FLAT = Hyperprior(relevance=1e10, scale=1e10, noise=1e10)
 LOG_OF_NOTHING = -60.0
 
+pytestmark = pytest.mark.usefixtures("compiled_as_for_users")
+
 
 CASES = [
     pytest.param(problem, kernel, id=f"{kernel} {number}")

@@ -5,15 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scales import CHANCES, SCALES
 from scipy.special import logsumexp
 
 from dpgplvm import DPGPLVM, MRD, BayesianGPLVM
 from dpgplvm.numerics import computing
-
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
-
-# Of the variances of a row, and how likely they are.
-SCALES, CHANCES = np.array([1.0, 2.0, 4.0, 8.0, 16.0]), np.array([0.95, 0.4 / 15, 0.2 / 15, 0.1 / 15, 0.05 / 15])
 
 
 def on_grid(row, grid, step, mean, variance):

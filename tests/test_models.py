@@ -20,8 +20,6 @@ from dpgplvm.model.kernels import NAMED_KERNELS
 from dpgplvm.model.sticks import prior_sticks, settle
 from dpgplvm.numerics import computing
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
-
 SETTINGS = {"n_latents": 2, "n_inducing": 8, "random_state": 0}
 LABELS = ["arms"] * 2 + ["legs"] * 4
 NAMES = ["wrist", "elbow", "hip", "knee", "ankle", "toe"]

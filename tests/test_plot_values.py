@@ -12,16 +12,14 @@ from plotted import five_columns, skeleton_of, thirty_columns
 from dpgplvm import Skeleton, plots
 from dpgplvm.plots.style import colours, plain
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
-
 
 @pytest.fixture(scope="module")
-def model(compiled_in_a_hurry):
+def model():
     return thirty_columns()
 
 
 @pytest.fixture(scope="module")
-def simple(compiled_in_a_hurry):
+def simple():
     return five_columns()
 
 

@@ -20,14 +20,12 @@ from sklearn.exceptions import NotFittedError
 
 from dpgplvm import BayesianGPLVM, plots
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
-
 SIZES = ("five columns", "thirty columns", "five hundred columns")
 KINDS = np.array(["one", "$two", "<b>three</b>"])
 
 
 @pytest.fixture(scope="module")
-def models(compiled_in_a_hurry):
+def models():
     five, thirty, wide = five_columns(), thirty_columns(), five_hundred_columns()
     crowded, searched = every_column_a_group(wide), with_long_history(thirty)
     sizes = dict(zip(SIZES, (five, thirty, wide), strict=True))

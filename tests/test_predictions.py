@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scales import CHANCES, SCALES
 from scipy.stats import kstest, norm
 from sklearn.base import clone
 
 from dpgplvm import DPGPLVM, MRD, BayesianGPLVM
 from dpgplvm.datasets import make_views
 from dpgplvm.numerics import computing
-
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
 
 NAMES = ["hip", "knee", "ankle", "heel", "toe", "wrist", "elbow", "thumb", "palm", "neck"]
 SMALL = {"n_latents": 2, "n_inducing": 12, "random_state": 0}
@@ -153,8 +152,9 @@ def test_a_column_that_may_be_in_either_of_two_groups_is_a_mixture(table):
     prior = np.random.default_rng(0).normal(size=(40_000, latents.shape[1]))
     with computing():
         at = model._predictor().components_at(prior)
-    each = norm.pdf(row[0, 0], at.means[:, :, 0] * scale[0] + offset[0], np.sqrt(at.variances[:, :, 0]) * scale[0])
-    assert model.score_samples(row)[0] == pytest.approx(np.log(each.mean()), abs=0.05)
+    each = at.means[:, :, 0] * scale[0] + offset[0], np.sqrt(at.variances[:, :, 0]) * scale[0]
+    of_scales = [norm.pdf(row[0, 0], each[0], np.sqrt(times) * each[1]).mean() for times in SCALES]
+    assert model.score_samples(row)[0] == pytest.approx(np.log(CHANCES @ of_scales), abs=0.02)
     low, high = model.impute_quantiles(np.full((1, 10), np.nan), (0.1, 0.9))[:, 0, 0]
     assert np.mean(model.sample(8000, random_state=0)[:, 0] < low) == pytest.approx(0.1, abs=0.02)
     assert np.mean(model.sample(8000, random_state=0)[:, 0] < high) == pytest.approx(0.9, abs=0.02)
@@ -198,8 +198,10 @@ def test_densities_are_of_the_users_units(table, new):
     assert model.score(new) == pytest.approx(model.score_samples(new).mean())
 
 
-def test_the_sampled_density_is_above_its_bound(fitted, new):
-    assert (fitted.score_samples(new) > fitted.score_samples(new, method="bound") - 0.05).all()
+def test_the_sampled_density_is_above_the_bound_of_a_row_like_those_learned_from(fitted, new):
+    """Which it is with a chance of 0.95; what is left is for the chance of the draws."""
+    bound = fitted.score_samples(new, method="bound") + np.log(0.95)
+    assert (fitted.score_samples(new) > bound - 0.02).all()
 
 
 def test_the_joint_density_is_a_difference_of_bounds(model, new):

@@ -22,8 +22,6 @@ from dpgplvm.inference.moves import Move, note
 from dpgplvm.inference.progress import Reporter
 from dpgplvm.progress import Bar, shown
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
-
 SMALL = {"n_latents": 2, "n_inducing": 8, "kernel": "linear", "random_state": 0}
 
 

@@ -14,8 +14,6 @@ from sklearn.base import clone
 from dpgplvm import MRD
 from dpgplvm.datasets import make_views
 
-pytestmark = pytest.mark.usefixtures("compiled_in_a_hurry")
-
 NAMES = ["hip", "knee", "ankle", "wrist", "elbow", "thumb"]
 DAYS = pd.date_range("2020-01-01", periods=24, name="day")
 

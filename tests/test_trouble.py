@@ -79,11 +79,14 @@ def test_a_refit_that_cannot_start_loses_nothing(failing, table):
 def test_what_was_compiled_for_other_tables_is_forgotten_before_it_is_a_crash(monkeypatch, table):
     forgotten = []
     monkeypatch.setattr(jax, "clear_caches", lambda: forgotten.append(True))
+    monkeypatch.setattr(numerics, "_SHARE_OF_MEMORY_MAPS", 1.0)
     gplvm().fit(table)
     assert not forgotten
-    monkeypatch.setattr(numerics, "_MANY_MEMORY_MAPS", 100)
-    gplvm().fit(table)
-    assert forgotten
+    monkeypatch.setattr(numerics, "_SHARE_OF_MEMORY_MAPS", 0.001)
+    model = gplvm().fit(table)
+    assert len(forgotten) == 1
+    model.predict(model.latents_)
+    assert len(forgotten) == 2
 
 
 def test_results_use_the_jitter_that_the_bound_used(table):

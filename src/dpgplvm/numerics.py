@@ -11,10 +11,9 @@ import jax
 import threadpoolctl
 from threadpoolctl import threadpool_limits
 
-# Every compiled function takes memory maps, of which Linux allows a process 65,530, and one more is a crash. A fit
-# takes a few thousand.
-_MANY_MEMORY_MAPS = 25_000
-_MEMORY_MAPS = Path("/proc/self/maps")
+# Every compiled function takes memory maps, a fit a few thousand. Linux allows a process 65,530 of them, where nobody
+# has set another limit, and one more is a crash.
+_SHARE_OF_MEMORY_MAPS = 0.4
 
 
 class NumericalError(ArithmeticError):
@@ -78,5 +77,10 @@ def computing() -> Iterator[None]:
 
 def forget_compiled_functions_if_many() -> None:
     """For a process that fits again and again: what was compiled for tables of other shapes is not kept for ever."""
-    if _MEMORY_MAPS.exists() and _MEMORY_MAPS.read_bytes().count(b"\n") > _MANY_MEMORY_MAPS:
+    try:
+        taken = Path("/proc/self/maps").read_bytes().count(b"\n")
+        allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
+    except OSError:  # not Linux, or it does not tell
+        return
+    if taken > _SHARE_OF_MEMORY_MAPS * allowed:
         jax.clear_caches()

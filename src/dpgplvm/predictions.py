@@ -20,7 +20,7 @@ from dpgplvm.inference.predictor import Predictor
 from dpgplvm.inference.rows import Rows, infer_rows
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import State
-from dpgplvm.numerics import computing
+from dpgplvm.numerics import computing, forget_compiled_functions_if_many
 
 
 class Inferred(NamedTuple):
@@ -28,7 +28,7 @@ class Inferred(NamedTuple):
 
     mean: np.ndarray  # [S, Q]
     variance: np.ndarray  # [S, Q]
-    bound: np.ndarray  # [S] lower bound on the log density of what is observed in each row, in the user's units
+    bound: np.ndarray  # [S] lower bound on the log density of what is observed in rows like those learned from
 
 
 class Kept:
@@ -68,7 +68,8 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         Inferred
-            `mean` and `variance` [S, Q], and `bound` [S], a lower bound on each row's log density.
+            `mean` and `variance` [S, Q], and `bound` [S], a lower bound on each row's log density, in the user's
+            units, for rows like those that were learned from.
         """
         check_is_fitted(self)
         Y = data.read_rows(self, Y)
@@ -250,6 +251,7 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         n_jobs = getattr(self, "n_jobs", None)
         n_threads = None if n_jobs is None else effective_n_jobs(n_jobs)
         if self._kept.predictor is None:
+            forget_compiled_functions_if_many()
             table = self._scaling.to_model(self._learned)
             self._kept.predictor = Predictor.of(self._model, self.state_, table, self._mixed, n_threads)
         return self._kept.predictor._replace(n_threads=n_threads)

@@ -37,7 +37,7 @@ class Particles(NamedTuple):
     log_density: np.ndarray  # [S] of what is observed
     shares: np.ndarray  # [C, D], adding up to one in every column
     means: np.ndarray  # [S, W, C, D]
-    variances: np.ndarray  # [S, W, C, D], noise included
+    variances: np.ndarray  # [S, W, C, D], noise and the scale of the row included
 
     def of(self, rows: np.ndarray) -> Particles:
         """Some of the rows."""
@@ -184,11 +184,11 @@ def _likelihood(
     of_these = gaussian(squares, logs, n_alone)
     if alone.all():
         return of_these
-    apart, spread = (values[:, None, None] - means)[..., ~alone] ** 2, variances[..., ~alone]
+    apart, spread = (values[:, None, None] - means)[..., ~alone], variances[..., ~alone]
+    of_components = gaussian(apart**2 / spread, np.log(2.0 * np.pi * spread), np.ones(()))
 
     def of_all(scale: float) -> np.ndarray:
-        of_components = gaussian(apart / spread, np.log(2.0 * np.pi * spread), np.ones(()))(scale)
-        of_columns = logsumexp(of_components, axis=2, b=shares[:, ~alone])
+        of_columns = logsumexp(of_components(scale), axis=2, b=shares[:, ~alone])
         return of_these(scale) + np.einsum("swd,sd->sw", of_columns, observed[:, ~alone])
 
     return of_all

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 SCALES = np.array([1.0, 2.0, 4.0, 8.0, 16.0])  # of variances
-UNLIKE = 0.05  # the chance of all but the first
-_LOG_CHANCES = np.log(np.append(1.0 - UNLIKE, UNLIKE / SCALES[1:] / np.sum(1.0 / SCALES[1:])))
+_UNLIKE = 0.05  # the chance of all but the first
+_LOG_CHANCES = np.log(np.append(1.0 - _UNLIKE, _UNLIKE / SCALES[1:] / np.sum(1.0 / SCALES[1:])))
 _GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0  # its multiples, without their whole parts, are spread evenly
 
 

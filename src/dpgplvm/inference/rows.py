@@ -27,7 +27,7 @@ _LONGEST_MEAN, _LONGEST_LOG_VARIANCE = 1.0, 2.0
 
 
 class Rows(NamedTuple):
-    """q(x) of some rows, and the lower bound on the log density of each under it."""
+    """q(x) of some rows, and the lower bound on the log density of each under it, if its scale is one."""
 
     mean: np.ndarray  # [S, Q]
     variance: np.ndarray  # [S, Q]

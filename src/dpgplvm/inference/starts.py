@@ -20,7 +20,7 @@ from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
 from dpgplvm.inference.search import Found, search
 from dpgplvm.model.bound import Model
-from dpgplvm.numerics import NumericalError, computing
+from dpgplvm.numerics import NumericalError, computing, forget_compiled_functions_if_many
 
 
 class Start(NamedTuple):
@@ -158,6 +158,7 @@ def agreement(starts: list[Start]) -> float:
 
 
 def _in_a_worker(number: int, job: _Job, options: Options) -> tuple[int, Found | NumericalError]:
+    forget_compiled_functions_if_many()
     with computing():
         return number, job.run(options)
 
