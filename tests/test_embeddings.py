@@ -148,7 +148,7 @@ def test_a_table_without_coordinates_along_neighbours_is_fitted_all_the_same(mon
     assert np.isfinite(DPGPLVM(**settings, random_state=0).fit(Y).corrected_bound_)
 
 
-@pytest.mark.parametrize("n_rows", [27, 54, 64])
+@pytest.mark.parametrize("n_rows", [27, *(pytest.param(n_rows, marks=pytest.mark.slow) for n_rows in (54, 64))])
 def test_a_table_whose_rows_are_all_as_far_apart_is_fitted(n_rows):
     settings = {"n_latents": 2, "n_inducing": 5, "truncation": 2, "max_iter": 5, "kernel": "rbf"}
     assert np.isfinite(DPGPLVM(**settings, random_state=0).fit(np.eye(n_rows)).corrected_bound_)

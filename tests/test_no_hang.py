@@ -262,8 +262,11 @@ print("done")
 """
 
 
-@pytest.mark.parametrize(("noise", "times"), [("group", 200), ("column", 100)])
-def test_hundreds_of_evaluations_come_to_an_end(noise, times):
+LONG = [pytest.param(noise, times, marks=pytest.mark.slow) for noise, times in (("group", 200), ("column", 100))]
+
+
+@pytest.mark.parametrize(("noise", "times"), [("group", 50), ("column", 30), *LONG])
+def test_many_evaluations_come_to_an_end(noise, times):
     """Ten groups, ten latents, fifty inducing points: the size at which batched factorisations hung every time."""
     command = [sys.executable, "-W", "error", "-c", SOAK, noise, str(times)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
