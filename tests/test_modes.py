@@ -5,6 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from dpgplvm.inference.modes import Cloud, find_modes, more_modes
+from dpgplvm.inference.row_scales import MAYBE_UNLIKE
 from dpgplvm.model.latents import Marginals
 
 N_LATENTS, N_COLUMNS, NOISE, FORGETTING = 6, 12, 1e-4, 0.01
@@ -17,6 +18,8 @@ class Wavy:
     def __init__(self, rng, n_rows=100):
         self.training = Marginals(rng.normal(size=(n_rows, N_LATENTS)), np.full((n_rows, N_LATENTS), 1e-4))
         self._rise, self._wave = rng.normal(size=(2, N_LATENTS, N_COLUMNS))
+
+    row_scales = MAYBE_UNLIKE
 
     def at_points(self, X):
         distance = cdist(X, self.training.mean, "sqeuclidean").min(axis=1, keepdims=True)

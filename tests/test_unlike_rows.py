@@ -7,7 +7,7 @@ import pytest
 from scales import CHANCES, SCALES
 
 from dpgplvm import BayesianGPLVM
-from dpgplvm.inference.row_scales import gaussian, one_for_every_draw, over_scales
+from dpgplvm.inference.row_scales import ALIKE, MAYBE_UNLIKE, gaussian
 
 NOISE = 0.2
 
@@ -54,7 +54,7 @@ def test_the_scale_of_a_row_is_found_from_its_columns():
     rng = np.random.default_rng(0)
     for scale in SCALES:
         squares = scale * rng.chisquare(60, size=400)
-        _, chances = over_scales(gaussian(squares, np.zeros(400), np.full(400, 60.0)))
+        _, chances = MAYBE_UNLIKE.sum_over(gaussian(squares, np.zeros(400), np.full(400, 60.0)))
         assert chances.shape == (len(SCALES), 400)
         np.testing.assert_allclose(chances.sum(axis=0), 1.0)
         assert np.mean(np.abs(np.log2(SCALES[chances.argmax(axis=0)] / scale)) <= 1.0) == 1.0
@@ -62,13 +62,22 @@ def test_the_scale_of_a_row_is_found_from_its_columns():
 
 
 def test_where_nothing_is_seen_scales_have_their_prior():
-    log_likelihood, chances = over_scales(gaussian(np.zeros(1), np.zeros(1), np.zeros(1)))
+    log_likelihood, chances = MAYBE_UNLIKE.sum_over(gaussian(np.zeros(1), np.zeros(1), np.zeros(1)))
     assert log_likelihood == pytest.approx(0.0, abs=1e-12)
     np.testing.assert_allclose(chances[:, 0], CHANCES)
 
 
 def test_draws_get_scales_as_often_as_these_are_likely():
     chances = np.random.default_rng(0).dirichlet(np.ones(len(SCALES)), size=3).T  # [K, S]
-    scales = one_for_every_draw(np.repeat(chances[:, :, None], 576, axis=2))
+    scales = MAYBE_UNLIKE.one_for_every_draw(np.repeat(chances[:, :, None], 576, axis=2))
     for scale, wanted in zip(SCALES, chances, strict=True):
         np.testing.assert_allclose((scales == scale).mean(axis=1), wanted, atol=0.01)
+
+
+def test_rows_that_are_alike_have_no_scale():
+    squares = np.array([3.0, 4000.0])
+    log_likelihood, chances = ALIKE.sum_over(gaussian(squares, np.ones(2), np.full(2, 5.0)))
+    np.testing.assert_allclose(log_likelihood, -0.5 * (squares + 1.0))
+    np.testing.assert_array_equal(chances, 1.0)
+    np.testing.assert_array_equal(ALIKE.expected_precision(chances), 1.0)
+    np.testing.assert_array_equal(ALIKE.one_for_every_draw(np.ones((1, 2, 7))), np.ones((2, 7)))

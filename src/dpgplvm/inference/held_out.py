@@ -18,6 +18,7 @@ from dpgplvm.inference.compiled import marginals_of
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem
 from dpgplvm.inference.particles import posterior_of_rows
 from dpgplvm.inference.predictor import Predictor
+from dpgplvm.inference.row_scales import ALIKE
 from dpgplvm.numerics import NumericalError
 
 # Nats an entry by which the bound of a flexible kernel is so far ahead that rows need not be asked, or the density of
@@ -75,7 +76,9 @@ def _judged(
     others = problem._replace(model=grouping.model, Y=problem.Y[learned])
     try:
         forgetful = others.fit(start, grouping.labels, 0, _ITERATIONS, _TOLERANCE)
+        # A kernel that fits badly must not be excused by calling the rows unlike those that were learned from.
         predictor = Predictor.of(forgetful.model, forgetful.climb.state, others.Y, mixed=False)
+        predictor = predictor._replace(row_scales=ALIKE)
         density = sum(part.log_density.sum() for _, part in posterior_of_rows(predictor, unseen))
         filled = np.empty_like(unseen)
         for hidden in (half, ~half):

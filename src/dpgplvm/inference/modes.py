@@ -18,7 +18,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from dpgplvm.inference.predictor import Predictor
-from dpgplvm.inference.row_scales import SCALES, gaussian, over_scales
+from dpgplvm.inference.row_scales import gaussian
 
 _MOST_POINTS = 2000  # beside the training rows themselves, of which there are no more than that
 _SHARE_FROM_PRIOR = 0.25
@@ -181,9 +181,10 @@ class _GaussNewton:
         values, observed = self._values[rows], self._observed[rows]
         error, precision = observed * (values - mean), observed / variance
         squares, logs = (precision * error**2).sum(axis=1), (observed * np.log(2.0 * np.pi * variance)).sum(axis=1)
-        log_likelihood, chances = over_scales(gaussian(squares, logs, observed.sum(axis=1)))
+        scales = self._predictor.row_scales
+        log_likelihood, chances = scales.sum_over(gaussian(squares, logs, observed.sum(axis=1)))
         height = log_likelihood - 0.5 * (X**2).sum(axis=1)
-        return height, error, precision * (chances.T @ (1.0 / SCALES))[:, None]
+        return height, error, precision * scales.expected_precision(chances)[:, None]
 
     def _expand(self, X: np.ndarray, error: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slope and minus curvature of log p(y, x) with the variances of the columns as they are here."""

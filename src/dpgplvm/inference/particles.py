@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from dpgplvm.inference.modes import Cloud, Modes, find_modes, more_modes
 from dpgplvm.inference.predictor import Predictor, chunks
-from dpgplvm.inference.row_scales import gaussian, one_for_every_draw, over_scales
+from dpgplvm.inference.row_scales import gaussian
 from dpgplvm.model.kernels.base import standard_normal_draws
 
 _PEAKS = 4
@@ -161,14 +161,15 @@ def _weighted(
     predictor: Predictor, proposal: _Proposal, points: np.ndarray, values: np.ndarray, observed: np.ndarray
 ) -> Particles:
     shares, means, variances = predicted_at(predictor, points)
-    log_likelihood, chances = over_scales(_likelihood(values, observed, shares, means, variances))
+    of_scales = _likelihood(values, observed, shares, means, variances)
+    log_likelihood, chances = predictor.row_scales.sum_over(of_scales)
     log_weights = log_likelihood - 0.5 * (points**2).sum(axis=2) - proposal.log_density(points)
     # Divided by their own sum: where densities are tiny, that of logarithms has no digits left to make it one.
     highest = log_weights.max(axis=1)
     weights = np.exp(log_weights - highest[:, None])
     total = weights.sum(axis=1)
     log_density = highest + np.log(total) - np.log(points.shape[1])
-    scales = one_for_every_draw(chances)[:, :, None, None]
+    scales = predictor.row_scales.one_for_every_draw(chances)[:, :, None, None]
     return Particles(weights / total[:, None], log_density, shares, means, scales * variances)
 
 

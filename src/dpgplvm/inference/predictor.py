@@ -12,6 +12,7 @@ import numpy as np
 
 from dpgplvm.inference.compiled import ONE_THREAD, marginals_of, rows_per_block, with_enough_jitter
 from dpgplvm.inference.grouping import reordered
+from dpgplvm.inference.row_scales import MAYBE_UNLIKE, RowScales
 from dpgplvm.inference.threads import Threads
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import Parameters
@@ -115,6 +116,7 @@ class Predictor(NamedTuple):
     functions: list[Functions]  # the same for uncertain latents
     training: Marginals
     n_threads: int | None = None  # None: one for each core
+    row_scales: RowScales = MAYBE_UNLIKE  # of rows whose posterior is asked for
 
     @classmethod
     def of(cls, model: Model, state: State, Y: np.ndarray, mixed: bool, n_threads: int | None = None) -> Predictor:
