@@ -135,15 +135,15 @@ def test_ctrl_c_does_not_lose_the_noise_of_columns(failing, float64, straight):
 def test_an_embedding_that_fails_does_not_end_a_search(monkeypatch, table):
     stage, failed = kernel_choice.begin, []
 
-    def others_fail(problem, options, start, embedded, callback=None):
-        if embedded.by is not principal_components:
-            failed.append(embedded.by)
+    def others_fail(problem, options, start, beginning, callback=None):
+        if beginning.embedded.by is not principal_components:
+            failed.append(beginning)
             raise NumericalError("not positive definite")
-        return stage(problem, options, start, embedded, callback)
+        return stage(problem, options, start, beginning, callback)
 
     monkeypatch.setattr(kernel_choice, "begin", others_fail)
     assert_whole(search().fit(table))
-    assert len(failed) == 2
+    assert len(failed) == 4
 
 
 def test_candidates_that_cannot_be_evaluated_do_not_end_a_search(failing, table):

@@ -122,8 +122,8 @@ def test_a_search_begins_where_an_embedding_led_furthest(float64):
     for kernel in (RBF(), Linear()):
         asked = options._replace(kernels=(kernel,))
         reached[kernel] = with_best_kernel(Model(kernel), Y, asked, rng(0))
-    assert reached[RBF()].embedded.by is not principal_components
-    assert reached[Linear()].embedded.by is principal_components
+    assert reached[RBF()].beginning.embedded.by is not principal_components
+    assert reached[Linear()].beginning.embedded.by is principal_components
     from_components = one_group(reached[RBF()].problem, options, rng(0))
     assert reached[RBF()].ended.corrected > from_components.ended.corrected + 100.0
 
@@ -158,13 +158,13 @@ def test_other_starts_are_scattered_around_the_rows_of_the_plain_one(monkeypatch
     begun = []
     stage = search.one_group
 
-    def noted(problem, options, rng, embedded=None, scattered=False):
-        begun.append((embedded, scattered))
-        return stage(problem, options, rng, embedded, scattered)
+    def noted(problem, options, rng, beginning=None, scattered=False):
+        begun.append((beginning, scattered))
+        return stage(problem, options, rng, beginning, scattered)
 
     monkeypatch.setattr(search, "one_group", noted)
     Y = make_views(n_samples=200, latents=((0, 1),), columns=10, random_state=0).Y
     settings = {"n_latents": 4, "n_inducing": 20, "truncation": 1, "max_iter": 5, "kernel": "rbf"}
     DPGPLVM(**settings, n_starts=3, random_state=0).fit(Y)
     assert [scattered for _, scattered in begun] == [True, True]
-    assert all(embedded.by is not principal_components for embedded, _ in begun)
+    assert all(beginning.embedded.by is not principal_components for beginning, _ in begun)

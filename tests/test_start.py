@@ -124,8 +124,8 @@ def test_noise_of_columns_starts_alike_for_all(float64, kernel):
     assert of_columns.of_columns
     assert of_columns.n_groups == of_groups.n_groups == 3
     np.testing.assert_array_equal(of_columns.log_scale, np.zeros(D))
-    # A tenth of the variance of the columns, on average.
-    np.testing.assert_allclose(np.exp(-of_columns.log_noise_precision), np.full(D, 0.1 * Y.var(axis=0).mean()))
+    # A hundredth of the variance of the columns, on average.
+    np.testing.assert_allclose(np.exp(-of_columns.log_noise_precision), np.full(D, 0.01 * Y.var(axis=0).mean()))
     np.testing.assert_allclose(of_groups.log_noise_precision, of_columns.log_noise_precision[:3])
 
 
@@ -147,7 +147,7 @@ def test_a_start_has_no_gaps(float64):
     free = start_from_embedding(Model(RBF()), gappy, 2, 5, 3, rng, "column", scattered=True)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(free))
     np.testing.assert_allclose(
-        np.exp(-free.log_noise_precision), np.full(D, 0.1 * np.nanvar(gappy, axis=0).mean()), rtol=1e-12
+        np.exp(-free.log_noise_precision), np.full(D, 0.01 * np.nanvar(gappy, axis=0).mean()), rtol=1e-12
     )
 
 

@@ -19,7 +19,6 @@ from dpgplvm.inference.occam import OCCUPIED, corrected_bound
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical
 from dpgplvm.inference.progress import SILENT, Reporter
-from dpgplvm.inference.start import START_NOISE_SHARE
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError
@@ -30,7 +29,7 @@ _ITERATIONS_WATCHED = 8
 # Columns that go back to where they were have answered the question, unless their latents gained this much by it.
 GAIN_OF_LATENTS = 5.0
 # Weights times this, variances of latents no less than that, and so many iterations: functions smooth enough to unfold.
-_SMOOTHER, _VAGUE, _SMOOTH = 0.3, 0.1, 120
+_SMOOTHER, _VAGUE, _NOISY, _SMOOTH = 0.3, 0.1, 0.1, 120
 
 
 class _Hopeless(Exception):
@@ -182,7 +181,7 @@ class Problem(NamedTuple):
             for name, values in start.log_theta.items()
         }
         mean, variance = map(np.asarray, marginals_of(self.model, start.latents))
-        noise = np.log(START_NOISE_SHARE * np.mean(np.nanvar(self.Y, axis=0)))
+        noise = np.log(_NOISY * np.mean(np.nanvar(self.Y, axis=0)))
         start = replace(
             start,
             log_theta=smoother,

@@ -1,6 +1,6 @@
 """Which kernel to search with, where there are several to choose from.
 
-Each is fitted with one group, a flexible one from several embeddings of the rows, of which the best is kept. Their
+Each is fitted with one group from several beginnings, of which the best is kept. Their
 bounds decide, or rows that were held out.
 """
 
@@ -16,12 +16,12 @@ import joblib
 import numpy as np
 
 from dpgplvm.inference.climb import Callback
-from dpgplvm.inference.embeddings import embeddings_for, filled, principal_components
+from dpgplvm.inference.embeddings import principal_components
 from dpgplvm.inference.grouping import Interrupted, Problem
 from dpgplvm.inference.held_out import which_kernel
 from dpgplvm.inference.one_group import OneGroup, begin, finish, start_of, with_enough_latents
 from dpgplvm.inference.options import Options
-from dpgplvm.inference.start import finest_precision
+from dpgplvm.inference.start import beginnings, finest_precision
 from dpgplvm.model.bound import Model
 from dpgplvm.numerics import NumericalError, double_precision
 
@@ -66,56 +66,70 @@ def _corrected(first: OneGroup) -> float:
 
 
 def _first_stages(problems: list[Problem], options: Options, rng: np.random.Generator) -> list[OneGroup]:
-    """The first stage with each kernel, from the embedding that leads furthest in a few iterations; kernels that fail
-    are left out."""
+    """The first stage with each kernel, from the beginning that leads furthest; kernels that fail are left out.
+
+    How much noise there is at first is chosen by what it leads to in a few iterations, for each embedding; the
+    embedding by where the stage ends.
+    """
     options.reporter.enter("one group")
-    seeds = rng.spawn(len(problems))
-    whole = filled(problems[0].Y, options.n_latents)
-    embedded = principal_components(whole, options.n_latents)
-    starts = [start_of(problem, options, seed, embedded) for problem, seed in zip(problems, seeds, strict=True)]
-    plain = [partial(begin, problem, options, start, embedded) for problem, start in zip(problems, starts, strict=True)]
-    # What is the same is compiled twice when two threads ask for it at once: the other embeddings come after it is.
+    # What is the same is compiled twice when two threads ask for it at once: other beginnings come after it is.
+    plain, others = _beginnings(problems, options, rng)
     ended = _side_by_side(plain)
     begun = [one for one in ended if isinstance(one, OneGroup)]
     try:
         if not any(one.is_interrupted for one in begun):
-            ended += _side_by_side(_other_beginnings(problems, seeds, whole, options))
+            ended += _side_by_side(others)
         begun = _successes(ended)
     except KeyboardInterrupt:  # before any of these had gone anywhere
         if not begun:
             raise
         begun = [one.interrupted() for one in begun]
-    by_kernel = [sorted((one for one in begun if one.problem is problem), key=_how_far) for problem in problems]
-    furthest = [best._replace(second=others[0] if others else None) for best, *others in filter(None, by_kernel)]
     if any(one.is_interrupted for one in begun):
-        return [furthest[0].interrupted()]
+        return [max((one for one in begun if one.problem is begun[0].problem), key=_bound).interrupted()]
+    furthest = _best_of_embeddings(begun)
     try:
-        return _successes(_side_by_side([partial(finish, one, options) for one in furthest]))
+        finished = _successes(_side_by_side([partial(finish, one, options) for one in furthest]))
     except KeyboardInterrupt:
         return [furthest[0].interrupted()]
+    if finished[0].is_interrupted:
+        return finished[:1]
+    of_kernels = [[one for one in finished if one.problem is problem] for problem in problems]
+    return [_best_and_second(own) for own in of_kernels if own]
 
 
-def _how_far(begun: OneGroup) -> float:
-    return -begun.common.value
+def _bound(begun: OneGroup) -> float:
+    return begun.common.value
 
 
-def _other_beginnings(
-    problems: list[Problem], seeds: list[np.random.Generator], whole: np.ndarray, options: Options
-) -> list[_Stage]:
-    """Other embeddings than principal components, for kernels that can make use of them: one of finite rank is of a
-    plane, which principal components find."""
-    others: list[_Stage] = []
-    flexible = [problem.model.kernel.rank(options.n_latents) is None for problem in problems]
-    for embedding in embeddings_for(len(whole))[1:] if any(flexible) else []:
-        try:
-            embedded = embedding(whole, options.n_latents)
-        except NumericalError:
-            continue
-        for problem, seed, bends in zip(problems, seeds, flexible, strict=True):
-            if bends:
-                start = start_of(problem, options, seed, embedded)
-                others.append(partial(begin, problem, options, start, embedded))
-    return others
+def _best_of_embeddings(begun: list[OneGroup]) -> list[OneGroup]:
+    """Of all with the same kernel and the same embedding, the furthest."""
+    best: dict[tuple[int, int], OneGroup] = {}
+    for one in begun:
+        key = id(one.problem), id(one.beginning.embedded)
+        best[key] = max(best.get(key, one), one, key=_bound)
+    return list(best.values())
+
+
+def _best_and_second(finished: list[OneGroup]) -> OneGroup:
+    best, *others = sorted(finished, key=lambda one: -one.ended.corrected)
+    return best._replace(second=others[0] if others else None)
+
+
+def _beginnings(
+    problems: list[Problem], options: Options, rng: np.random.Generator
+) -> tuple[list[_Stage], list[_Stage]]:
+    """The first beginning of each kernel, and all others."""
+    bends = [problem.model.kernel.rank(options.n_latents) is None for problem in problems]
+    every = beginnings(problems[0].Y, options.n_latents, any(bends))
+    plain, others = list[_Stage](), list[_Stage]()
+    for problem, seed, own in zip(problems, rng.spawn(len(problems)), bends, strict=True):
+        of_kernel = [one for one in every if own or one.embedded.by is principal_components]
+        first, *rest = [
+            partial(begin, problem, options, start_of(problem, options, seed, one), one) for one in of_kernel
+        ]
+        plain.append(first)
+        others += rest
+    return plain, others
 
 
 def _successes(ended: Sequence[OneGroup | NumericalError]) -> list[OneGroup]:

@@ -8,19 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from dpgplvm.inference.climb import Callback, Climb, climb
-from dpgplvm.inference.embeddings import Embedded, principal_components
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.occam import used_latents
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
-from dpgplvm.inference.start import start_from_embedding
+from dpgplvm.inference.start import Beginning, plain_beginning, start_from_embedding
 from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError
 
-# Iterations with the noise held: a share of the rows, which take longer to lay out the more there are, at least and at
-# most.
-_HELD_PER_ROW, _FEWEST_HELD, _MOST_HELD = 0.4, 60, 200
+# Iterations that lay out the rows: a share of the rows, which take longer the more there are, at least and at most.
+_LAID_OUT_PER_ROW, _FEWEST_LAID_OUT, _MOST_LAID_OUT = 0.4, 60, 200
 # Iterations with the noise common to all columns, so many of which tell starts apart, and with noise of columns.
 _NOISE_FREE, _NOISE_TRIED, _OWN_NOISE, _LOOSE = 100, 20, 60, 1e-7
 # What every column has for itself, where columns have noise and scale of their own.
@@ -32,9 +30,9 @@ class OneGroup(NamedTuple):
 
     problem: Problem
     common: Climb  # with the noise common to all columns
+    beginning: Beginning
     own: Grouping | None = None  # with noise of columns set free, where they are to have it; None: not that far
-    embedded: Embedded | None = None  # where its rows began; None: at their principal components
-    second: OneGroup | None = None  # the same from the second best embedding, as far as it took to choose
+    second: OneGroup | None = None  # the same from the second best embedding
 
     @property
     def is_interrupted(self) -> bool:
@@ -56,36 +54,33 @@ def one_group(
     problem: Problem,
     options: Options,
     rng: np.random.Generator,
-    embedded: Embedded | None = None,
+    beginning: Beginning | None = None,
     scattered: bool = False,
 ) -> OneGroup:
-    """The first stage from one embedding of the rows."""
+    """The first stage from one beginning."""
     problem.reporter.enter("one group")
-    return finish(begin(problem, options, start_of(problem, options, rng, embedded, scattered), embedded), options)
+    beginning = beginning or plain_beginning(problem.Y, options.n_latents)
+    return finish(begin(problem, options, start_of(problem, options, rng, beginning, scattered), beginning), options)
 
 
 def start_of(
-    problem: Problem,
-    options: Options,
-    rng: np.random.Generator,
-    embedded: Embedded | None = None,
-    scattered: bool = False,
+    problem: Problem, options: Options, rng: np.random.Generator, beginning: Beginning, scattered: bool = False
 ) -> Free:
     """Where the first stage begins."""
-    return start_from_embedding(problem.model, problem.Y, *options.sizes, rng, options.noise, scattered, embedded)
+    return start_from_embedding(problem.model, problem.Y, *options.sizes, rng, options.noise, scattered, beginning)
 
 
 def begin(
-    problem: Problem, options: Options, start: Free, embedded: Embedded | None, callback: Callback | None = None
+    problem: Problem, options: Options, start: Free, beginning: Beginning, callback: Callback | None = None
 ) -> OneGroup:
     """As far as it takes to tell good starts from bad ones.
 
-    With free noise from the start a fit can end with everything explained as noise, and with free noise of columns with
-    all columns but a few; so noise is held at first, then common to all columns, and theirs last.
+    With free noise of columns from the start, all columns but a few can end as noise: it is common to all columns at
+    first. Where little is noise it is held before that, so that latents explain what they can.
     """
-    n_held = int(np.clip(_HELD_PER_ROW * len(problem.Y), _FEWEST_HELD, _MOST_HELD))
-    held = _climbed(problem, options, start, n_held, callback, {"log_noise_precision"})
-    begun = OneGroup(problem, held, embedded=embedded)
+    n_laid_out = int(np.clip(_LAID_OUT_PER_ROW * len(problem.Y), _FEWEST_LAID_OUT, _MOST_LAID_OUT))
+    hold = {"log_noise_precision"} if beginning.noise.is_held else set()
+    begun = OneGroup(problem, _climbed(problem, options, start, n_laid_out, callback, hold), beginning)
     return begun if begun.is_interrupted else _went_on(begun, options, _NOISE_TRIED, callback)
 
 
@@ -162,6 +157,5 @@ def _again(first: OneGroup, options: Options, rng: np.random.Generator) -> OneGr
     """The same with as many latents as there are to be now, as long as the noise is common to all columns."""
     problem = first.problem
     problem.reporter.enter("one group")
-    by = principal_components if first.embedded is None else first.embedded.by
-    embedded = by(problem.Y, options.n_latents)
-    return _with_common_noise(begin(problem, options, start_of(problem, options, rng, embedded), embedded), options)
+    beginning = first.beginning.embedded_again(problem.Y, options.n_latents)
+    return _with_common_noise(begin(problem, options, start_of(problem, options, rng, beginning), beginning), options)

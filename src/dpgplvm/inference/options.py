@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dpgplvm.inference.embeddings import Embedded
 from dpgplvm.inference.progress import SILENT, Reporter
+from dpgplvm.inference.start import Beginning
 from dpgplvm.model.kernels import Kernel
 
 
@@ -28,7 +28,7 @@ class Options(NamedTuple):
     most_latents: int = 0  # to how many they may be raised where all of `n_latents` are used
     kernels: tuple[Kernel, ...] = ()  # to choose from; empty: the model's own
     enrich: bool = False  # whether the sum of the two that there are may take the place of the one that was chosen
-    embedded: Embedded | None = None  # rows that scattered starts are scattered around; None: principal components
+    beginning: Beginning | None = None  # what scattered starts are scattered around; None: the plain one
     reporter: Reporter = SILENT
 
     @property

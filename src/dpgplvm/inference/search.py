@@ -17,7 +17,7 @@ from dpgplvm.inference.axes import Slopes, axes_for_groups, rotate, sparse_axes
 from dpgplvm.inference.enrich import enrich
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem, start_from_labels
 from dpgplvm.inference.moves import Move, improve, n_between_groups
-from dpgplvm.inference.one_group import OneGroup, finish, one_group
+from dpgplvm.inference.one_group import OneGroup, one_group
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.profiles import canonical, profiles, trees
@@ -66,14 +66,14 @@ def _stages(
 ) -> Iterator[Grouping]:
     """The stages of a search; yields the best grouping so far whenever there is a better one, and at the end."""
     if first is None:
-        first = one_group(problem, options, rng, options.embedded, scattered=True)
+        first = one_group(problem, options, rng, options.beginning, scattered=True)
     if first.is_interrupted:
         raise Interrupted(problem, first.common)
     best = first.ended
     yield best
 
     if options.n_groups > 1:
-        for better in _from_embeddings(problem, options, rng, first, moves):
+        for better in _from_embeddings(problem, rng, first, moves):
             best = better
             yield best
     if options.enrich:
@@ -93,7 +93,7 @@ def _stages(
 
 
 def _from_embeddings(
-    problem: Problem, options: Options, rng: np.random.Generator, first: OneGroup, moves: list[Move]
+    problem: Problem, rng: np.random.Generator, first: OneGroup, moves: list[Move]
 ) -> Iterator[Grouping]:
     """Groups from the embedding that went furthest, and from the second where there are more groups than profiles.
 
@@ -109,12 +109,8 @@ def _from_embeddings(
     if best.n_groups <= profiles(problem.slopes(best.climb.state).moments).labels.max() + 1:
         return
     with suppress(NumericalError):
-        problem.reporter.enter("one group")
-        again = finish(first.second, options)
-        if again.is_interrupted:
-            raise Interrupted(problem, again.common)
-        rival, own_moves = again.ended, list[Move]()
-        for better in _grouped(problem, rival, again.common.state, rng, own_moves):
+        rival, own_moves = first.second.ended, list[Move]()
+        for better in _grouped(problem, rival, first.second.common.state, rng, own_moves):
             rival = better
         if rival.corrected > best.corrected:
             moves[:] = own_moves

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,13 +12,54 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from dpgplvm.inference.climb import Ceiling
-from dpgplvm.inference.embeddings import Embedded, principal_components
+from dpgplvm.inference.embeddings import Embedded, embeddings_for, filled, principal_components
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
+from dpgplvm.numerics import NumericalError
 
-START_LATENT_VARIANCE = 0.3
-START_NOISE_SHARE = 0.1
+START_LATENT_VARIANCE = 0.05
 SCATTER = 0.5
+
+
+class FirstNoise(NamedTuple):
+    """How much of the table is noise when a climb begins."""
+
+    share: float  # of the variance of the columns, on average
+    is_held: bool  # for a while
+
+
+# With nothing explained at first, latents are taken up one after the other, as they pay; where rows lie on a surface it
+# is laid out with fewest folds. But what is small may stay noise. With all but a hundredth to be explained, and no way
+# out, it does not; but a table with much noise is learned by heart. Which is better depends on the table: both are
+# tried.
+ALL_IS_NOISE, LITTLE_IS_NOISE = FirstNoise(1.0, is_held=False), FirstNoise(0.01, is_held=True)
+
+
+class Beginning(NamedTuple):
+    """Where rows are at first, and how much noise there is."""
+
+    embedded: Embedded
+    noise: FirstNoise
+
+    def embedded_again(self, Y: np.ndarray, n_latents: int) -> Beginning:
+        """The same with another number of latents."""
+        return self._replace(embedded=self.embedded.by(Y, n_latents))
+
+
+def plain_beginning(Y: np.ndarray, n_latents: int) -> Beginning:
+    """Rows at their principal components, and little noise."""
+    return Beginning(principal_components(Y, n_latents), LITTLE_IS_NOISE)
+
+
+def beginnings(Y: np.ndarray, n_latents: int, bends: bool) -> list[Beginning]:
+    """All that are worth a try; a kernel that does not bend is of a plane, which principal components find."""
+    whole = filled(Y, n_latents)
+    found = []
+    for embedding in embeddings_for(len(whole)) if bends else [principal_components]:
+        with suppress(NumericalError):
+            embedded = embedding(whole, n_latents)
+            found += [Beginning(embedded, noise) for noise in (ALL_IS_NOISE, LITTLE_IS_NOISE)]
+    return found
 
 
 def start_from_embedding(
@@ -28,14 +71,14 @@ def start_from_embedding(
     rng: np.random.Generator,
     noise: str = "group",
     scattered: bool = False,
-    embedded: Embedded | None = None,
+    beginning: Beginning | None = None,
 ) -> Free:
-    """Embedded rows as latents, k-means centres of them as inducing points, a tenth of the variance as noise.
+    """Embedded rows as latents, k-means centres of them as inducing points.
 
-    Rows are at their principal components where no embedding is given. Scattered, every row is moved by a random step:
-    another place to start from.
+    Rows are at their principal components, and little is noise, where nothing else is said. Scattered, every row is
+    moved by a random step: another place to start from.
     """
-    mean, sizes, _ = embedded or principal_components(Y, n_latents)
+    (mean, sizes, _), first_noise = beginning or plain_beginning(Y, n_latents)
     if scattered:
         mean = (mean + SCATTER * rng.normal(size=mean.shape)) / np.sqrt(1.0 + SCATTER**2)
     variance = np.full(mean.shape, START_LATENT_VARIANCE)
@@ -43,13 +86,13 @@ def start_from_embedding(
         name: np.ones((n_groups, *parameter.shape(n_latents))) for name, parameter in model.kernel.parameters.items()
     }
     # The first components are the important ones; equal weights would spread the kernel over all of them.
-    share = np.maximum(sizes / sizes[0], 1e-2)
+    share = np.maximum(sizes / sizes[0], 1e-2) ** 2
     log_theta = {}
     for name, parameter in model.kernel.parameters.items():
         own = np.log(theta[name] * share if parameter.role == "relevance" else theta[name])
         apart = 0.1 if n_groups > 1 else 0.0  # groups that are exactly alike would stay alike
         log_theta[name] = jnp.asarray(own + apart * rng.normal(size=own.shape))
-    noise_precision = 1.0 / (START_NOISE_SHARE * np.mean(np.nanvar(Y, axis=0)))
+    noise_precision = 1.0 / (first_noise.share * np.mean(np.nanvar(Y, axis=0)))
     n_columns = Y.shape[1]
     return Free(
         latents=model.latent_prior.start(jnp.asarray(mean), jnp.asarray(variance)),

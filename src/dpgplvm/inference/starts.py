@@ -81,7 +81,7 @@ def _best_of_kernels(found: list[Found], problem: Problem, rng: np.random.Genera
 
 def _like(first: OneGroup, options: Options) -> Options:
     """Other starts have as many latents as the plain one turned out to need, and are scattered around its rows."""
-    return options._replace(n_latents=first.common.state.free.n_latents, embedded=first.embedded)
+    return options._replace(n_latents=first.common.state.free.n_latents, beginning=first.beginning)
 
 
 class _Job(NamedTuple):
