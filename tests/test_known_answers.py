@@ -7,18 +7,27 @@ import numpy as np
 import pytest
 from scales import CHANCES, SCALES
 from scipy.special import logsumexp
+from scipy.stats import norm
 
 from dpgplvm import DPGPLVM, MRD, BayesianGPLVM
 from dpgplvm.numerics import computing
 
 
-def on_grid(row, grid, step, mean, variance):
+def chances_on(grid, whereabouts):
+    """Log density of places of the latents, before anything is seen: one Gaussian after the other."""
+    total = np.zeros(len(grid))
+    for centre, variance, share in zip(*whereabouts, strict=True):
+        total += share * norm.pdf(grid, centre, np.sqrt(variance)).prod(axis=1)
+    return np.log(total)
+
+
+def on_grid(row, grid, step, mean, variance, whereabouts):
     """Log density of a row, and mean and standard deviation of every entry, from sums over a grid of the latents and
     over the scales of the row."""
     seen = ~np.isnan(row)
     variance = SCALES[:, None, None] * variance
     log_likelihood = -0.5 * ((row - mean) ** 2 / variance + np.log(2 * np.pi * variance))[..., seen].sum(axis=2)
-    log_prior = -0.5 * (grid**2).sum(axis=1) + grid.shape[1] * np.log(step / np.sqrt(2 * np.pi))
+    log_prior = chances_on(grid, whereabouts) + grid.shape[1] * np.log(step)
     joint = log_likelihood + log_prior + np.log(CHANCES)[:, None]
     weights = np.exp(joint - logsumexp(joint))
     expected = weights.sum(axis=0) @ mean
@@ -39,7 +48,7 @@ def test_with_one_latent_density_and_gaps_are_those_of_a_fine_grid():
     filled, std = model.impute(rows, return_std=True)
     for n, row in enumerate(rows):
         seen = ~np.isnan(row)
-        density, wanted, wanted_std = on_grid(row, grid, 0.002, mean, variance)
+        density, wanted, wanted_std = on_grid(row, grid, 0.002, mean, variance, model._predictor().whereabouts)
         assert model.score_samples(rows[[n]])[0] == pytest.approx(density, abs=0.02)
         np.testing.assert_allclose(filled[n][~seen], wanted[~seen], atol=0.05 * wanted_std[~seen].max())
         np.testing.assert_allclose(std[n][~seen], wanted_std[~seen], rtol=0.05)
@@ -67,7 +76,9 @@ def test_with_two_latents_a_row_that_may_be_anywhere_on_a_ring_is_weighed_as_on_
     for value in (0.5, 2.0, 4.0):
         row = np.full((1, 5), np.nan)
         row[0, 0] = value
-        density, wanted, wanted_std = on_grid(row[0], grid, line[1] - line[0], mean, variance)
+        density, wanted, wanted_std = on_grid(
+            row[0], grid, line[1] - line[0], mean, variance, model._predictor().whereabouts
+        )
         assert model.score_samples(row)[0] == pytest.approx(density, abs=0.1)
         filled, std = model.impute(row, return_std=True)
         np.testing.assert_allclose(std[0, 1:], wanted_std[1:], rtol=0.1)

@@ -6,6 +6,7 @@ from scipy.spatial.distance import cdist
 
 from dpgplvm.inference.modes import Cloud, find_modes, more_modes
 from dpgplvm.inference.row_scales import MAYBE_UNLIKE
+from dpgplvm.inference.whereabouts import Whereabouts
 from dpgplvm.model.latents import Marginals
 
 N_LATENTS, N_COLUMNS, NOISE, FORGETTING = 6, 12, 1e-4, 0.01
@@ -19,7 +20,8 @@ class Wavy:
         self.training = Marginals(rng.normal(size=(n_rows, N_LATENTS)), np.full((n_rows, N_LATENTS), 1e-4))
         self._rise, self._wave = rng.normal(size=(2, N_LATENTS, N_COLUMNS))
 
-    row_scales = MAYBE_UNLIKE
+    row_scales, whereabouts = MAYBE_UNLIKE, Whereabouts.anywhere(N_LATENTS)
+    used = np.ones(N_LATENTS, dtype=bool)
 
     def at_points(self, X):
         distance = cdist(X, self.training.mean, "sqeuclidean").min(axis=1, keepdims=True)

@@ -18,7 +18,6 @@ from dpgplvm.inference.compiled import marginals_of
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem
 from dpgplvm.inference.particles import posterior_of_rows
 from dpgplvm.inference.predictor import Predictor
-from dpgplvm.inference.row_scales import ALIKE
 from dpgplvm.numerics import NumericalError
 
 # Nats an entry by which the bound of a flexible kernel is so far ahead that rows need not be asked, or the density of
@@ -77,8 +76,7 @@ def _judged(
     try:
         forgetful = others.fit(start, grouping.labels, 0, _ITERATIONS, _TOLERANCE)
         # A kernel that fits badly must not be excused by calling the rows unlike those that were learned from.
-        predictor = Predictor.of(forgetful.model, forgetful.climb.state, others.Y, mixed=False)
-        predictor = predictor._replace(row_scales=ALIKE)
+        predictor = Predictor.of(forgetful.model, forgetful.climb.state, others.Y, mixed=False).literally()
         density = sum(part.log_density.sum() for _, part in posterior_of_rows(predictor, unseen))
         filled = np.empty_like(unseen)
         for hidden in (half, ~half):

@@ -1,9 +1,9 @@
 """Where the latents of a row may be: peaks of its posterior p(x | y), given the functions that a fit has learned.
 
 Given x and the scale of the row, its columns are independent Gaussians, with the uncertainty of the functions as part
-of their variance. A posterior like that can have several peaks, far from each other, when a row shows few columns or
-lies where no training row was. Each peak is climbed by Gauss-Newton steps, all rows side by side, from the best places
-of a cloud of points that serves all rows.
+of their variance; before its columns are seen, x is where rows are. A posterior like that can have several peaks, far
+from each other, when a row shows few columns or lies where no training row was. Each peak is climbed by Gauss-Newton
+steps, all rows side by side, from the best places of a cloud of points that serves all rows.
 
 Columns with little noise make narrow peaks, with others between them and any start. So the first steps are taken with
 noise added to all columns, which leaves the broad ones.
@@ -17,14 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from dpgplvm.inference.predictor import Predictor
+from dpgplvm.inference.predictor import STILL, Predictor
 from dpgplvm.inference.row_scales import gaussian
 
 _MOST_POINTS = 2000  # beside the training rows themselves, of which there are no more than that
 _SHARE_FROM_PRIOR = 0.25
 # Starts are at least this far apart, in standard deviations of the latents over the training rows.
 _APART = 0.5
-_STILL = 1e-3  # latents that vary less than this over the training rows are at their prior
 _BLURRED_STEPS, _FIRST_STEPS, _MOST_STEPS, _DONE, _STUCK = 5, 4, 25, 1e-4, 1e6
 _BLUR = 0.1  # variance added to that of a column, as a share of what its function varies
 # Starts of every row, and how many of them go on after the first steps; two peaks are one when they are no more
@@ -61,17 +60,17 @@ class Cloud(NamedTuple):
         mean, variance = predictor.training
         rng = np.random.default_rng(0)
         n_latents = mean.shape[1]
-        used = _used(predictor)
+        used = predictor.used
         n_prior = int(_SHARE_FROM_PRIOR * _MOST_POINTS)
         rows = np.resize(rng.permutation(len(mean)), _MOST_POINTS - n_prior)
         around = mean[rows] + np.sqrt(variance[rows]) * rng.normal(size=(len(rows), n_latents))
         prior = rng.normal(size=(n_prior, n_latents))
         points = np.concatenate([mean[rows[: len(mean)]], around, prior]) * used
         predicted, spread = predictor.at_points(points)
-        scaled = points[:, used] / np.maximum(mean[:, used].std(axis=0), _STILL)
+        scaled = points[:, used] / np.maximum(mean[:, used].std(axis=0), STILL)
         near = cdist(scaled, scaled) < _APART
         blur = _BLUR * predicted[: len(mean)].var(axis=0)
-        return cls(points, 1.0 / (spread + blur), predicted, -0.5 * (points**2).sum(axis=1), near, blur)
+        return cls(points, 1.0 / (spread + blur), predicted, predictor.whereabouts.log_density(points), near, blur)
 
     def starts(self, values: np.ndarray, observed: np.ndarray, n_starts: int) -> np.ndarray:
         """[S, P, Q]: for every row the points with the highest posterior, blurred, that are not too near to each
@@ -144,7 +143,8 @@ class _GaussNewton:
         self, predictor: Predictor, values: np.ndarray, observed: np.ndarray, blur: np.ndarray | float
     ) -> None:
         self._predictor, self._values, self._observed, self._blur = predictor, values, observed, blur
-        self._axes = np.eye(predictor.training.mean.shape[1])[_used(predictor)]
+        self._axes = np.eye(predictor.training.mean.shape[1])[predictor.used]
+        self._identity = np.eye(len(self._axes))
 
     def climb(self, at: np.ndarray, max_steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Where the rows end, the information matrix [S, Q, Q] of x there, and how high."""
@@ -158,7 +158,7 @@ class _GaussNewton:
                 break
             rows = on_the_way
             diagonal = np.einsum("sqq->sq", information[rows])
-            damped = information[rows] + (damping[rows, None] * diagonal)[:, :, None] * np.eye(len(self._axes))
+            damped = information[rows] + (damping[rows, None] * diagonal)[:, :, None] * self._identity
             step = np.linalg.solve(damped, slope[rows][:, :, None])[:, :, 0]
             promised = np.einsum("sq,sq->s", step, slope[rows])
             there = at[rows] + step @ self._axes
@@ -173,7 +173,7 @@ class _GaussNewton:
             arrived[up] |= gained < _DONE
             on_the_way = rows[~arrived & (damping[rows] < _STUCK)]
         # The latents that are not used have their prior.
-        return at, np.eye(at.shape[1]) + self._axes.T @ (information - np.eye(len(self._axes))) @ self._axes, height
+        return at, np.eye(at.shape[1]) + self._axes.T @ (information - self._identity) @ self._axes, height
 
     def _evaluate(self, rows: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         mean, variance = self._predictor.at_points(X)
@@ -183,17 +183,12 @@ class _GaussNewton:
         squares, logs = (precision * error**2).sum(axis=1), (observed * np.log(2.0 * np.pi * variance)).sum(axis=1)
         scales = self._predictor.row_scales
         log_likelihood, chances = scales.sum_over(gaussian(squares, logs, observed.sum(axis=1)))
-        height = log_likelihood - 0.5 * (X**2).sum(axis=1)
+        height = log_likelihood + self._predictor.whereabouts.log_density(X)
         return height, error, precision * scales.expected_precision(chances)[:, None]
 
     def _expand(self, X: np.ndarray, error: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slope and minus curvature of log p(y, x) with the variances of the columns as they are here."""
         of_rows = self._predictor.slopes_at(X, self._axes).transpose(1, 0, 2)
-        slope = (of_rows @ (precision * error)[:, :, None])[:, :, 0] - X @ self._axes.T
-        return slope, (of_rows * precision[:, None]) @ of_rows.swapaxes(1, 2) + np.eye(len(self._axes))
-
-
-def _used(predictor: Predictor) -> np.ndarray:
-    """[Q] which latents the training rows use."""
-    used = np.asarray(predictor.training.mean).std(axis=0) > _STILL
-    return used if used.any() else np.ones_like(used)
+        pull, tightness = (part @ self._axes.T for part in self._predictor.whereabouts.expand(X))
+        slope = (of_rows @ (precision * error)[:, :, None])[:, :, 0] + pull
+        return slope, (of_rows * precision[:, None]) @ of_rows.swapaxes(1, 2) + tightness[:, :, None] * self._identity

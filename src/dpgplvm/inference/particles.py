@@ -1,10 +1,10 @@
 """What a row's gaps may hide, with its latents integrated out: weighted draws from the posterior of the latents.
 
-Draws come from a mixture of Gaussians around the peaks of the posterior, narrow and wide ones, and are weighted by what
-the mixture is not (importance sampling). Peaks that explain a row equally well both count, and a row far from all
-training rows stays uncertain. The mean weight estimates the row's density. How unlike the training rows a row is, its
-scale, is summed over in the weights, and every draw has one. The random numbers are always the same, and the same for
-all rows, so a row does not depend on the rows that it comes with.
+Draws come from Gaussians around the peaks of the posterior, narrow and wide ones, and from where rows are before
+anything is seen of them, and are weighted by what that mixture is not (importance sampling). Peaks that explain a row
+equally well both count, and a row far from all training rows stays uncertain. The mean weight estimates the row's
+density. How unlike the training rows a row is, its scale, is summed over in the weights, and every draw has one. The
+random numbers are always the same, and the same for all rows, so a row does not depend on the rows that it comes with.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 from dpgplvm.inference.modes import Cloud, Modes, find_modes, more_modes
 from dpgplvm.inference.predictor import Predictor, chunks
 from dpgplvm.inference.row_scales import gaussian
+from dpgplvm.inference.whereabouts import Whereabouts
 from dpgplvm.model.kernels.base import standard_normal_draws
 
 _PEAKS = 4
@@ -25,6 +26,7 @@ _WIDTHS = (1.1, 2.5)  # of the Gaussians that are drawn from, beside those of th
 _ROWS_AT_ONCE, _ENTRIES_AT_ONCE = 64, 4_000_000
 # Draws from every Gaussian: at first, and at most for rows of which fewer than enough have any weight.
 _DRAWS, _MOST_DRAWS, _ENOUGH = 64, 1024, 150.0
+_MORE_ANYWHERE = 4  # as many from where rows are, then
 _STARTS = 8  # the draws with most weight, from which peaks that were missed may be found
 _DRAWS_OF_ONE_GAUSSIAN = 256
 
@@ -97,37 +99,54 @@ def predicted_at(predictor: Predictor, points: np.ndarray) -> tuple[np.ndarray, 
 
 
 class _Proposal(NamedTuple):
-    """A mixture of Gaussians for every row, all with the same share of the draws."""
+    """A mixture for every row, of Gaussians and of where rows are before anything is seen of them: whatever the
+    Gaussians miss, no weight gets out of hand."""
 
     centres: np.ndarray  # [S, P, Q]
     factors: np.ndarray  # [S, P, Q, Q] triangular factors of the covariances
+    whereabouts: Whereabouts
+    n_draws: int  # from each Gaussian
+    n_anywhere: int  # from where rows are
 
     @classmethod
-    def around(cls, modes: Modes) -> _Proposal:
-        """The peaks, in every width, and the prior: whatever the peaks miss, no weight gets out of hand."""
-        n_rows, _, n_latents = modes.at.shape
+    def around(cls, modes: Modes, whereabouts: Whereabouts, n_draws: int) -> _Proposal:
+        """The peaks, in every width."""
         factors = np.linalg.inv(np.linalg.cholesky(modes.information)).swapaxes(2, 3)
-        prior = np.zeros((n_rows, 1, n_latents)), np.tile(np.eye(n_latents), (n_rows, 1, 1, 1))
         return cls(
-            np.concatenate([modes.at] * len(_WIDTHS) + [prior[0]], axis=1),
-            np.concatenate([width * factors for width in _WIDTHS] + [prior[1]], axis=1),
+            np.concatenate([modes.at] * len(_WIDTHS), axis=1),
+            np.concatenate([width * factors for width in _WIDTHS], axis=1),
+            whereabouts,
+            n_draws,
+            _n_anywhere(n_draws),
         )
 
-    def draw(self, n_draws: int) -> np.ndarray:
-        """[S, P * n_draws, Q]: other numbers for every Gaussian, in mirrored pairs, but the same for all rows."""
+    def draw(self) -> np.ndarray:
+        """[S, W, Q]: other numbers for every Gaussian, in mirrored pairs, but the same for all rows."""
         n_rows, n_gaussians, n_latents = self.centres.shape
-        pairs = standard_normal_draws(n_gaussians * n_draws, n_latents)[: n_gaussians * n_draws // 2]
-        pairs = pairs.reshape(n_gaussians, -1, n_latents)
-        drawn = np.einsum("spqr,pwr->spwq", self.factors, np.concatenate([pairs, -pairs], axis=1))
-        return (self.centres[:, :, None] + drawn).reshape(n_rows, -1, n_latents)
+        n_peaks = n_gaussians * self.n_draws
+        pairs = standard_normal_draws(n_peaks + self.n_anywhere, n_latents)[: (n_peaks + self.n_anywhere) // 2]
+        of_peaks, of_others = np.split(pairs, [n_peaks // 2])
+        of_peaks = of_peaks.reshape(n_gaussians, -1, n_latents)
+        standard = np.concatenate([of_peaks, -of_peaks], axis=1)
+        peaks = self.centres[:, :, None] + np.einsum("spqr,pwr->spwq", self.factors, standard)
+        others = self.whereabouts.draw(np.concatenate([of_others, -of_others]))
+        return np.concatenate([peaks.reshape(n_rows, -1, n_latents), np.tile(others, (n_rows, 1, 1))], axis=1)
 
-    def log_density(self, points: np.ndarray) -> np.ndarray:
-        """[S, W], up to a constant that is the same for all proposals."""
+    def log_density(self, points: np.ndarray, of_whereabouts: np.ndarray) -> np.ndarray:
+        """[S, W] in the units of the log density [S, W] of where rows are, which is known."""
         inverses = np.linalg.inv(self.factors)
         log_determinants = np.log(np.einsum("spqq->spq", self.factors)).sum(axis=2)
         apart = points[:, None] - self.centres[:, :, None]
         squares = ((apart @ inverses.swapaxes(2, 3)) ** 2).sum(axis=3)
-        return logsumexp(-0.5 * squares - log_determinants[:, :, None], axis=1) - np.log(self.centres.shape[1])
+        of_peaks = logsumexp(-0.5 * squares - log_determinants[:, :, None], axis=1)
+        total = self.centres.shape[1] * self.n_draws + self.n_anywhere
+        shares = np.log(self.n_draws / total), np.log(self.n_anywhere / total)
+        return np.logaddexp(shares[0] + of_peaks, shares[1] + of_whereabouts)
+
+
+def _n_anywhere(n_draws: int) -> int:
+    """Draws from where rows are. Where the first ones did not do, a posterior may be no sum of a few Gaussians."""
+    return n_draws if n_draws == _DRAWS else _MORE_ANYWHERE * n_draws
 
 
 def _sampled(
@@ -135,11 +154,12 @@ def _sampled(
 ) -> Iterator[tuple[np.ndarray, Particles]]:
     """Draws for all of these rows. Where few of them have any weight, these may be near to a peak that was missed: it
     is looked for, and there are more draws."""
-    for some in chunks(len(values), _rows_at_once(predictor, n_draws * (_PEAKS * len(_WIDTHS) + 1))):
+    n_points = n_draws * _PEAKS * len(_WIDTHS) + _n_anywhere(n_draws)
+    for some in chunks(len(values), _rows_at_once(predictor, n_points)):
         rows = np.arange(len(values))[some]
         own = modes.of(rows)
-        proposal = _Proposal.around(own)
-        points = proposal.draw(n_draws)
+        proposal = _Proposal.around(own, predictor.whereabouts, n_draws)
+        points = proposal.draw()
         particles = _weighted(predictor, proposal, points, values[rows], observed[rows])
         enough = (particles.n_effective >= _ENOUGH) | (n_draws >= _MOST_DRAWS)
         yield rows[enough], particles.of(enough)
@@ -163,7 +183,8 @@ def _weighted(
     shares, means, variances = predicted_at(predictor, points)
     of_scales = _likelihood(values, observed, shares, means, variances)
     log_likelihood, chances = predictor.row_scales.sum_over(of_scales)
-    log_weights = log_likelihood - 0.5 * (points**2).sum(axis=2) - proposal.log_density(points)
+    log_prior = predictor.whereabouts.log_density(points)
+    log_weights = log_likelihood + log_prior - proposal.log_density(points, log_prior)
     # Divided by their own sum: where densities are tiny, that of logarithms has no digits left to make it one.
     highest = log_weights.max(axis=1)
     weights = np.exp(log_weights - highest[:, None])

@@ -12,8 +12,9 @@ import numpy as np
 
 from dpgplvm.inference.compiled import ONE_THREAD, marginals_of, rows_per_block, with_enough_jitter
 from dpgplvm.inference.grouping import reordered
-from dpgplvm.inference.row_scales import MAYBE_UNLIKE, RowScales
+from dpgplvm.inference.row_scales import ALIKE, MAYBE_UNLIKE, RowScales
 from dpgplvm.inference.threads import Threads
+from dpgplvm.inference.whereabouts import Whereabouts
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import Parameters
 from dpgplvm.model.latents import Marginals
@@ -33,6 +34,7 @@ from dpgplvm.numerics import NumericalError
 
 _LEAST_SHARE = 1e-9
 _LEAST_CHANCE = 1e-6  # of a group, to be one of those that a column is a mixture of
+STILL = 1e-3  # latents that vary less than this over the training rows are at their prior
 _SIZES = (16, 64, 256)  # rows evaluated together: few sizes, so that few functions are compiled
 
 
@@ -115,8 +117,9 @@ class Predictor(NamedTuple):
     diagonal: list[Diagonal]  # of every group's columns
     functions: list[Functions]  # the same for uncertain latents
     training: Marginals
+    whereabouts: Whereabouts  # of rows whose posterior is asked for
     n_threads: int | None = None  # None: one for each core
-    row_scales: RowScales = MAYBE_UNLIKE  # of rows whose posterior is asked for
+    row_scales: RowScales = MAYBE_UNLIKE  # of the same rows
 
     @classmethod
     def of(cls, model: Model, state: State, Y: np.ndarray, mixed: bool, n_threads: int | None = None) -> Predictor:
@@ -146,7 +149,17 @@ class Predictor(NamedTuple):
         diagonal, found = map(list, zip(*Threads(n_threads).map(of_group, range(free.n_groups)), strict=True))
         noise = np.exp(free.log_noise_precision)
         noise = noise[groups.members] if free.of_columns else np.repeat(noise[:, None], groups.members.shape[1], axis=1)
-        return cls(model, theta, free.inducing, groups, noise, diagonal, found, training, n_threads)
+        whereabouts = Whereabouts.learned(training, _used(training))
+        return cls(model, theta, free.inducing, groups, noise, diagonal, found, training, whereabouts, n_threads)
+
+    @property
+    def used(self) -> np.ndarray:
+        """[Q] which latents the training rows use."""
+        return _used(self.training)
+
+    def literally(self) -> Predictor:
+        """As the model has it: new rows are like those learned from, and anywhere under the prior."""
+        return self._replace(row_scales=ALIKE, whereabouts=Whereabouts.anywhere(self.inducing.shape[1]))
 
     def mixtures(self, mean: np.ndarray, variance: np.ndarray) -> list[tuple[slice, Mixture]]:
         """The prediction for rows with these latents, in runs of rows."""
@@ -211,6 +224,11 @@ class Predictor(NamedTuple):
                 mean[:, members[k]] += shares[k] * means[:, k]
                 second[members[k]] += shares[k] * (seconds[k] + noise)
         return np.moveaxis(second - mean.T[:, :, None] * mean.T[:, None, :], 0, 2)
+
+
+def _used(training: Marginals) -> np.ndarray:
+    used = np.asarray(training.mean).std(axis=0) > STILL
+    return used if used.any() else np.ones_like(used)
 
 
 def chunks(n_rows: int, size: int) -> list[slice]:

@@ -36,6 +36,7 @@ class Rows(NamedTuple):
 
 def infer_rows(predictor: Predictor, Y: np.ndarray) -> Rows:
     """The best q(x) of every row of the scaled table Y, with NaN for what is missing."""
+    predictor = predictor.literally()
     cloud = Cloud.of(predictor)
     parts = Threads(predictor.n_threads).map(lambda rows: _infer(predictor, cloud, Y[rows]), chunks(len(Y), _SIZES[-1]))
     return Rows(*(np.concatenate(values) for values in zip(*parts, strict=True)))
