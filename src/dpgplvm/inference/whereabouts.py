@@ -20,7 +20,7 @@ _NEARNESS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.995)
 _MOST_ROWS = 256
 _DRAWS = 4  # of every training row, to see how likely it is
 _LEAST_FROM_PRIOR = 0.05  # rows to come may be where no row was
-_WORTH_IT = 0.02  # nats a row
+_WORTH_IT = 0.1  # nats a row
 _AT_ONCE = 4096  # points
 
 
