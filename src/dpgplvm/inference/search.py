@@ -95,18 +95,13 @@ def _stages(
 def _from_embeddings(
     problem: Problem, rng: np.random.Generator, first: OneGroup, moves: list[Move]
 ) -> Iterator[Grouping]:
-    """Groups from the embedding that went furthest, and from the second where there are more groups than profiles.
-
-    Groups that listen to the same latents may do so in different ways. But latents may also lie in folds, and a further
-    group make up for it. The moves are those of the embedding that is kept.
-    """
+    """Groups from the embedding that went furthest, and from the second where these are in doubt. The moves are those
+    of the embedding that is kept."""
     best = first.ended
     for better in _grouped(problem, best, first.common.state, rng, moves):
         best = better
         yield best
-    if first.second is None or best.n_groups == 1:
-        return
-    if best.n_groups <= profiles(problem.slopes(best.climb.state).moments).labels.max() + 1:
+    if first.second is None or not _in_doubt(problem, best):
         return
     with suppress(NumericalError):
         rival, own_moves = first.second.ended, list[Move]()
@@ -115,6 +110,15 @@ def _from_embeddings(
         if rival.corrected > best.corrected:
             moves[:] = own_moves
             yield rival
+
+
+def _in_doubt(problem: Problem, found: Grouping) -> bool:
+    """Whether latents may lie in folds: they are then so entangled that no columns part, or a further group makes up
+    for it, and there are more groups than profiles. (Groups that listen to the same latents in different ways are also
+    more than profiles, and one group may be the truth.)"""
+    if found.n_groups == 1:
+        return True
+    return found.n_groups > profiles(problem.slopes(found.climb.state).moments).labels.max() + 1
 
 
 def _grouped(
