@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import jax.numpy as jnp
@@ -45,10 +45,17 @@ def climb_without_search(
     furthest = _furthest(climbing, begun, n_laid_out, n_told, rng)
     if furthest.outcome is Outcome.INTERRUPTED:
         return furthest
+    return _or_before(furthest, lambda: climbing.to_the_end(climbing.variables_of(furthest.state, rng)))
+
+
+def _or_before(before: Climb, stage: Callable[[], Climb]) -> Climb:
+    """Where a stage ends, or what was before it where it ends before it has gone anywhere."""
     try:
-        return climbing.to_the_end(climbing.variables_of(furthest.state, rng))
-    except KeyboardInterrupt:  # before it had gone anywhere
-        return furthest._replace(outcome=Outcome.INTERRUPTED)
+        return stage()
+    except KeyboardInterrupt:
+        return before._replace(outcome=Outcome.INTERRUPTED)
+    except NumericalError:
+        return before._replace(outcome=Outcome.NUMERICAL_TROUBLE)
 
 
 def _furthest(
@@ -56,14 +63,20 @@ def _furthest(
 ) -> Climb:
     """The highest of the beginnings after some iterations; those that fail are left out. With noise of columns free
     from the start, all columns but a few can end as noise: it is common to all of them until later."""
+
+    def begin(variables: Any, beginning: Beginning) -> Climb:
+        hold = {"log_noise_precision"} if beginning.noise.is_held else set()
+        laid_out = climbing.climb(variables, n_laid_out, hold, OF_COLUMNS)
+        if laid_out.outcome is Outcome.INTERRUPTED:
+            return laid_out
+        free = climbing.variables_of(laid_out.state, rng)
+        return _or_before(laid_out, lambda: climbing.climb(free, n_told, tie=OF_COLUMNS))
+
     best: Climb | None = None
     failures = []
     for variables, beginning in begun:
-        hold = {"log_noise_precision"} if beginning.noise.is_held else set()
         try:
-            reached = climbing.climb(variables, n_laid_out, hold, OF_COLUMNS)
-            if reached.outcome is not Outcome.INTERRUPTED:
-                reached = climbing.climb(climbing.variables_of(reached.state, rng), n_told, tie=OF_COLUMNS)
+            reached = begin(variables, beginning)
         except NumericalError as failure:
             failures.append(failure)
             continue
