@@ -132,6 +132,27 @@ def test_ctrl_c_does_not_lose_the_noise_of_columns(failing, float64, straight):
     assert reached.common.value == first.ended.climb.value > first.common.value
 
 
+def test_ctrl_c_leaves_the_beginning_that_had_gone_furthest(monkeypatch, float64):
+    Y = make_views(n_samples=60, latents=((0, 1),), columns=8, random_state=0).Y
+    stage, bounds = kernel_choice.begin, []
+
+    def noted(problem, options, start, beginning, callback=None):
+        begun = stage(problem, options, start, beginning, callback)
+        bounds.append(begun.common.value)
+        return begun
+
+    def interrupted(*arguments, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kernel_choice, "begin", noted)
+    monkeypatch.setattr(kernel_choice, "finish", interrupted)
+    asked = OPTIONS._replace(kernels=(RBF(),))
+    reached = kernel_choice.with_best_kernel(Model(RBF()), Y / Y.std(axis=0), asked, np.random.default_rng(0))
+    assert reached.is_interrupted
+    assert len(bounds) == 6
+    assert reached.common.value == max(bounds) > bounds[0]
+
+
 def test_an_embedding_that_fails_does_not_end_a_search(monkeypatch, table):
     stage, failed = kernel_choice.begin, []
 

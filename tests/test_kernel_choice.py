@@ -41,6 +41,14 @@ def test_a_flexible_kernel_that_is_far_ahead_goes_on_and_otherwise_rows_held_out
     assert isinstance(first.problem.model.kernel, kernel)
 
 
+@pytest.mark.parametrize(("error", "chosen"), [(0.4955, Linear), (0.4945, RBF), (0.51, Linear)])
+def test_a_linear_kernel_is_kept_where_a_flexible_one_fills_gaps_no_better(float64, monkeypatch, error, chosen):
+    judged = held_out.Judged(np.array([0.01, 0.0]), np.array([error, 0.5]))
+    monkeypatch.setattr(held_out, "judged_by_held_out_rows", lambda *_: judged)
+    first = with_best_kernel(Model(RBF()), table(0.0), OPTIONS, np.random.default_rng(0))
+    assert isinstance(first.problem.model.kernel, chosen)
+
+
 @pytest.mark.parametrize(
     ("densities", "chosen"), [((0.0, 1.0), Linear), ((1.0, 0.0), RBF), ((0.0, 0.01), RBF), ((0.0, 0.06), Linear)]
 )

@@ -189,6 +189,24 @@ def test_a_second_embedding_is_tried_where_there_are_more_groups_than_profiles(m
     assert all(before.corrected_after <= after.corrected_before + 1e-6 for before, after in kept_pairs(model.moves_))
 
 
+@pytest.mark.filterwarnings("ignore::dpgplvm.advice.FitWarning")
+def test_a_second_embedding_is_tried_where_there_is_one_group(monkeypatch):
+    """Latents of the first may be so entangled that no columns part: here nothing is found from it."""
+    views = make_views(n_samples=60, latents=((0,), (1,)), columns=6, random_state=0)
+    grouped, states = search._grouped, []
+
+    def nothing_at_first(problem, best, state, rng, moves):
+        states.append(np.asarray(state.free.latents["mean"]))
+        return grouped(problem, best, state, rng, moves) if len(states) > 1 else iter(())
+
+    monkeypatch.setattr(search, "_grouped", nothing_at_first)
+    model = DPGPLVM(n_latents=3, n_inducing=15, truncation=3, max_iter=20, kernel="rbf", random_state=0).fit(views.Y)
+    assert len(states) == 2
+    assert not np.allclose(*states)
+    assert model.n_groups_ == 2
+    assert model.moves_
+
+
 def kept_pairs(moves):
     """Every kept move and the one after it: a log is that of one way up."""
     return [(one, after) for one, after in pairwise(moves) if one.accepted]

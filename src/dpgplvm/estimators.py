@@ -143,7 +143,7 @@ class DPGPLVM(LatentModel):
     optimiser : {"lbfgs", "paper"}
         "paper" is gradient ascent with momentum on every variable; for comparison.
     max_iter : int
-        Iterations; 0 evaluates the start.
+        Iterations of the last climb; 0 evaluates the start.
     tol : float
         Stop when an iteration raises the bound by less than this share of it.
     standardise : bool
@@ -191,7 +191,7 @@ class DPGPLVM(LatentModel):
     column_scale_ : [D] or None
         Scale of every column's function, with noise="column".
     elbo_, elbo_terms_, outcome_, n_iter_, history_
-        The bound, its terms, how the fit ended, iterations, and the bound after each.
+        The bound, its terms, how the fit ended, iterations of the last climb, and the bound after each.
     concentration_ : float
         Posterior mean of the concentration.
     corrected_bound_ : float or None

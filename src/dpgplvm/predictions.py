@@ -133,6 +133,9 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def impute(self, Y=None, *, return_std: bool = False):
         """The table with its gaps filled by what is expected there.
 
+        A row is looked for where training rows are, and may be unlike them; one in which nothing was observed has the
+        prior of the model.
+
         Parameters
         ----------
         Y : array or DataFrame [S, D], or None
@@ -209,9 +212,10 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Y : array or DataFrame [S, D]
         method : {"sampled", "bound", "joint"}
             "sampled" integrates over the row's latents by weighted draws, given the functions that the fit has learned,
-            and over how unlike the training rows it is. "bound" is a lower bound for a row that is like them, with one
-            Gaussian for the latents. "joint" is the paper's difference of two bounds L(Y, y) - L(Y), in which the row
-            teaches the functions too: one optimisation a row.
+            and over how unlike the training rows it is; latents are where those of training rows are. "bound" is a
+            lower bound for a row that is like them and anywhere under the prior, with one Gaussian for the latents.
+            "joint" is the paper's difference of two bounds L(Y, y) - L(Y), in which the row teaches the functions too:
+            one optimisation a row.
         """
         check_method(method)
         if method == "bound":

@@ -173,8 +173,8 @@ class Problem(NamedTuple):
         return Grouping(self.model, ended, corrected, n_groups, np.asarray(tidy.bounds))
 
     def smoothed(self, grouping: Grouping, slopes: Slopes) -> Free:
-        """The same grouping from smoother functions and vaguer latents, climbed while the noise is held where a search
-        begins: latents that were laid out badly, in folds, get another chance now that the groups are known."""
+        """The same grouping from smoother functions and vaguer latents, climbed while much noise is
+        held: latents that were laid out badly, in folds, get another chance now that the groups are known."""
         start = start_from_labels(self.model, grouping.free, grouping.n_groups, grouping.labels, slopes)
         smoother = {
             name: values + np.log(_SMOOTHER) if self.model.kernel.parameters[name].role == "relevance" else values

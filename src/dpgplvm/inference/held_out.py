@@ -23,6 +23,8 @@ from dpgplvm.numerics import NumericalError
 # Nats an entry by which the bound of a flexible kernel is so far ahead that rows need not be asked, or the density of
 # rows that were held out so far ahead that it does not matter with which their gaps are filled better.
 _FAR_AHEAD = 0.05
+# By how much smaller the error of a more flexible kernel must be where densities are much the same.
+_WORTH_IT = 0.01
 # Rows to learn from, as a share and at most; rows that are held out, at least and at most.
 _SHARE_LEARNED, _MOST_LEARNED, _FEWEST_HELD_OUT, _MOST_HELD_OUT = 2 / 3, 1000, 10, 150
 _ITERATIONS, _TOLERANCE = 60, 1e-7
@@ -30,7 +32,8 @@ _ITERATIONS, _TOLERANCE = 60, 1e-7
 
 def which_kernel(bounds: Sequence[float], found: Sequence[Grouping], problem: Problem, rng: np.random.Generator) -> int:
     """The number of the kernel to go on with: the first, the most flexible, where its corrected bound is far ahead;
-    otherwise the one that rows held out prefer; where they cannot say, the one with the highest bound."""
+    otherwise the one that rows held out prefer, the last, the simplest, of those that are much the same to them; where
+    they cannot say, the one with the highest bound."""
     entries = max(np.sum(~np.isnan(problem.Y)), 1)
     if bounds[0] > max(bounds[1:]) + _FAR_AHEAD * entries:
         return 0
@@ -38,7 +41,8 @@ def which_kernel(bounds: Sequence[float], found: Sequence[Grouping], problem: Pr
     if judged is None or not np.isfinite(judged.densities).any():
         return int(np.argmax(bounds))
     close = judged.densities >= judged.densities.max() - _FAR_AHEAD
-    return int(np.where(close, judged.errors, np.inf).argmin())
+    errors = np.where(close, judged.errors, np.inf)
+    return int(np.flatnonzero(errors <= errors.min() / (1.0 - _WORTH_IT)).max())
 
 
 class Judged(NamedTuple):

@@ -33,7 +33,7 @@ def with_best_kernel(model: Model, Y: np.ndarray, options: Options, rng: np.rand
 
     It is the most flexible one where that has by far the highest corrected bound while the noise is still common to all
     columns: that of columns can make a flexible kernel look good by what it does to a few of them. Otherwise rows that
-    were held out choose; where there are too few of them, the bound. After Ctrl-C it is the first that got anywhere.
+    were held out choose; where there are too few of them, the bound. After Ctrl-C it is the best so far of the first.
     """
     ceiling = finest_precision(Y, options.noise)
     problems = [
@@ -102,12 +102,18 @@ def _bound(begun: OneGroup) -> float:
 
 
 def _best_of_embeddings(begun: list[OneGroup]) -> list[OneGroup]:
-    """Of all with the same kernel and the same embedding, the furthest."""
+    """Of all with the same kernel and the same embedding, the furthest; for every kernel the best of these first."""
     best: dict[tuple[int, int], OneGroup] = {}
     for one in begun:
         key = id(one.problem), id(one.beginning.embedded)
         best[key] = max(best.get(key, one), one, key=_bound)
-    return list(best.values())
+    kernels = {id(one.problem): None for one in begun}
+    return [
+        one
+        for kernel in kernels
+        for one in sorted(best.values(), key=_bound, reverse=True)
+        if id(one.problem) == kernel
+    ]
 
 
 def _best_and_second(finished: list[OneGroup]) -> OneGroup:

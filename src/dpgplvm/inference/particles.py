@@ -121,7 +121,7 @@ class _Proposal(NamedTuple):
         )
 
     def draw(self) -> np.ndarray:
-        """[S, W, Q]: other numbers for every Gaussian, in mirrored pairs, but the same for all rows."""
+        """[S, W, Q]: other numbers for every Gaussian, around peaks in mirrored pairs, but the same for all rows."""
         n_rows, n_gaussians, n_latents = self.centres.shape
         n_peaks = n_gaussians * self.n_draws
         pairs = standard_normal_draws(n_peaks + self.n_anywhere, n_latents)[: (n_peaks + self.n_anywhere) // 2]

@@ -107,9 +107,10 @@ def _from_embeddings(
         rival, own_moves = first.second.ended, list[Move]()
         for better in _grouped(problem, rival, first.second.common.state, rng, own_moves):
             rival = better
+            if rival.corrected > best.corrected:
+                yield rival
         if rival.corrected > best.corrected:
             moves[:] = own_moves
-            yield rival
 
 
 def _in_doubt(problem: Problem, found: Grouping) -> bool:

@@ -30,22 +30,22 @@ def climb_without_search(
 
     Ctrl-C ends it with the best of what has been reached.
     """
-    climbing = _Climbing(model, Y, options)
+    climbing = _Climbing(model, Y, options, rng)
     if start is not None:
-        return climbing.to_the_end(climbing.variables_of(start, rng))
+        return climbing.to_the_end(climbing.variables_of(start))
     n_laid_out, n_told = (min(most, options.max_iter // 4) for most in (_LAY_OUT, _TELL_APART))
     bends = n_laid_out > 0 and model.kernel.rank(options.n_latents) is None
     begun = []
     for beginning in beginnings(Y, options.n_latents, bends):
         free = start_from_embedding(model, Y, *options.sizes, rng, options.noise, beginning=beginning)
-        begun.append((climbing.variables_of(free, rng), beginning))
+        begun.append((climbing.variables_of(free), beginning))
     if not n_laid_out:
         return climbing.to_the_end(begun[0][0])
     options.reporter.enter("beginnings", len(begun) * (n_laid_out + n_told))
-    furthest = _furthest(climbing, begun, n_laid_out, n_told, rng)
+    furthest = _furthest(climbing, begun, n_laid_out, n_told)
     if furthest.outcome is Outcome.INTERRUPTED:
         return furthest
-    return _or_before(furthest, lambda: climbing.to_the_end(climbing.variables_of(furthest.state, rng)))
+    return _or_before(furthest, lambda: climbing.to_the_end(climbing.variables_of(furthest.state)))
 
 
 def _or_before(before: Climb, stage: Callable[[], Climb]) -> Climb:
@@ -58,9 +58,7 @@ def _or_before(before: Climb, stage: Callable[[], Climb]) -> Climb:
         return before._replace(outcome=Outcome.NUMERICAL_TROUBLE)
 
 
-def _furthest(
-    climbing: _Climbing, begun: list[tuple[Any, Beginning]], n_laid_out: int, n_told: int, rng: np.random.Generator
-) -> Climb:
+def _furthest(climbing: _Climbing, begun: list[tuple[Any, Beginning]], n_laid_out: int, n_told: int) -> Climb:
     """The highest of the beginnings after some iterations; those that fail are left out. With noise of columns free
     from the start, all columns but a few can end as noise: it is common to all of them until later."""
 
@@ -69,8 +67,8 @@ def _furthest(
         laid_out = climbing.climb(variables, n_laid_out, hold, OF_COLUMNS)
         if laid_out.outcome is Outcome.INTERRUPTED:
             return laid_out
-        free = climbing.variables_of(laid_out.state, rng)
-        return _or_before(laid_out, lambda: climbing.climb(free, n_told, tie=OF_COLUMNS))
+        reached = climbing.variables_of(laid_out.state)
+        return _or_before(laid_out, lambda: climbing.climb(reached, n_told, tie=OF_COLUMNS))
 
     best: Climb | None = None
     failures = []
@@ -97,21 +95,21 @@ def _furthest(
 class _Climbing:
     """What is climbed: the plain bound, or the mixed one with its allocations."""
 
-    def __init__(self, model: Model, Y: np.ndarray, options: Options) -> None:
-        self._options = options
+    def __init__(self, model: Model, Y: np.ndarray, options: Options, rng: np.random.Generator) -> None:
+        self._options, self._rng = options, rng
         self._objective: Climbable = (MixedObjective if options.mixed else Objective)(model, Y, options.assignments)
         self._always_held = {"logits"} if options.mixed and options.assignments is not None else set()
         self._ceiling = NO_CEILING if options.mixed else finest_precision(Y, options.noise)
         self._n_columns = Y.shape[1]
 
-    def variables_of(self, start: Free | State, rng: np.random.Generator) -> Any:
+    def variables_of(self, start: Free | State) -> Any:
         """What is to be moved; where nothing is known of allocations, they are drawn."""
         free = start.free if isinstance(start, State) else start
         if not self._options.mixed:
             return free
         if isinstance(start, State):
             return MixedVariables(free, jnp.log(start.phi + 1e-300))
-        logits = rng.normal(size=(self._n_columns, self._options.n_groups))
+        logits = self._rng.normal(size=(self._n_columns, self._options.n_groups))
         return MixedVariables(free, jnp.asarray(logits))
 
     def climb(self, variables: Any, max_iter: int, hold: Collection[str] = (), tie: Collection[str] = ()) -> Climb:
