@@ -19,6 +19,7 @@ from dpgplvm.plots.style import (
     canvas,
     colour_bar,
     colours,
+    few_numbers,
     legend,
     open_frame,
     plain,
@@ -87,9 +88,11 @@ def latents(
     _rows(ax, places, None if values is None else values[seen], plain(getattr(colour, "name", None) or ""))
     names = ["row" if len(shown) == 1 else "", *(f"latent {q}" for q in shown)][-max(len(shown), 2) :]
     for axis, name in zip("xyz", names, strict=False):
-        getattr(ax, f"set_{axis}label")(name, labelpad=10.0 if len(shown) == 3 else None)
+        getattr(ax, f"set_{axis}label")(name, labelpad=14.0 if len(shown) == 3 else None)
     if len(shown) < 3:
         open_frame(ax)
+    else:
+        few_numbers(ax)
     if len(shown) == 1:
         whole_numbers(ax)
     return ax

@@ -159,6 +159,12 @@ def whole_numbers(ax: Any) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
+def few_numbers(ax: Any) -> None:
+    """Few enough along the axes of a space, which are seen at an angle, that none lies on another."""
+    for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+        axis.set_major_locator(MaxNLocator(4))
+
+
 def which_latents(model: Any, latents: Sequence[int], allowed: Sequence[int]) -> list[int]:
     """The latents asked for, or a sentence."""
     asked: list[Any] = [latents] if np.isscalar(latents) else list(latents)
