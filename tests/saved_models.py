@@ -49,10 +49,10 @@ def samples():
     }
 
 
-def fitted(model, Y):
+def fitted(model, Y, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fits as short as these have much to warn of
-        return model.fit(Y)
+        return model.fit(Y, **options)
 
 
 def sample(name="BayesianGPLVM"):

@@ -81,6 +81,9 @@ def frames(tmp_path_factory):
     """A model of three latents with gaps and named rows, of which one has nothing observed, and its page."""
     Y = pd.DataFrame(table(with_gaps=True), columns=NAMES, index=[f"frame {n}" for n in range(12)])
     model = fitted(BayesianGPLVM(n_latents=3, n_inducing=5, max_iter=0, random_state=0), Y)
+    free = model.state_.free
+    as_much = {**free.log_theta, "ard_weights": np.zeros_like(free.log_theta["ard_weights"])}
+    model = fitted(model, Y, start=replace(free, log_theta=as_much))
     path = tmp_path_factory.mktemp("explorer") / "frames.html"
     model.explore(path)
     return model, path
