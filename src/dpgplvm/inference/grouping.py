@@ -28,7 +28,8 @@ _OPTIMISM = 2.0
 _ITERATIONS_WATCHED = 8
 # Columns that go back to where they were have answered the question, unless their latents gained this much by it.
 GAIN_OF_LATENTS = 5.0
-# Weights times this, variances of latents no less than that, and so many iterations: functions smooth enough to unfold.
+# Weights times this, variances of latents and shares of noise no less than these, and so many iterations: functions
+# smooth enough to unfold.
 _SMOOTHER, _VAGUE, _NOISY, _SMOOTH = 0.3, 0.1, 0.1, 120
 
 
@@ -173,8 +174,8 @@ class Problem(NamedTuple):
         return Grouping(self.model, ended, corrected, n_groups, np.asarray(tidy.bounds))
 
     def smoothed(self, grouping: Grouping, slopes: Slopes) -> Free:
-        """The same grouping from smoother functions and vaguer latents, climbed while much noise is
-        held: latents that were laid out badly, in folds, get another chance now that the groups are known."""
+        """The same grouping from smoother functions and vaguer latents, climbed while much noise is held: latents
+        that were laid out badly, in folds, get another chance now that the groups are known."""
         start = start_from_labels(self.model, grouping.free, grouping.n_groups, grouping.labels, slopes)
         smoother = {
             name: values + np.log(_SMOOTHER) if self.model.kernel.parameters[name].role == "relevance" else values

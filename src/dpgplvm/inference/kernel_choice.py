@@ -1,7 +1,7 @@
 """Which kernel to search with, where there are several to choose from.
 
-Each is fitted with one group from several beginnings, of which the best is kept. Their
-bounds decide, or rows that were held out.
+Each is fitted with one group from several beginnings, of which the best is kept. Their bounds decide, or rows that were
+held out.
 """
 
 from __future__ import annotations
