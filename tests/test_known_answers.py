@@ -15,10 +15,10 @@ from dpgplvm.numerics import computing
 
 def chances_on(grid, whereabouts):
     """Log density of places of the latents, before anything is seen: one Gaussian after the other."""
-    total = np.zeros(len(grid))
-    for centre, variance, share in zip(*whereabouts, strict=True):
-        total += share * norm.pdf(grid, centre, np.sqrt(variance)).prod(axis=1)
-    return np.log(total)
+    centres, variances, shares, stretches = whereabouts
+    assert not stretches.any()  # with kernels that bend, rows are where they are, however unlike others
+    parts = [norm.logpdf(grid, *one).sum(axis=1) for one in zip(centres, np.sqrt(variances), strict=True)]
+    return logsumexp(parts, axis=0, b=shares[:, None])
 
 
 def on_grid(row, grid, step, mean, variance, whereabouts):

@@ -8,6 +8,7 @@ from dpgplvm.inference.modes import Cloud, find_modes, more_modes
 from dpgplvm.inference.row_scales import MAYBE_UNLIKE
 from dpgplvm.inference.whereabouts import Whereabouts
 from dpgplvm.model.latents import Marginals
+from dpgplvm.numerics import computing
 
 N_LATENTS, N_COLUMNS, NOISE, FORGETTING = 6, 12, 1e-4, 0.01
 
@@ -20,8 +21,8 @@ class Wavy:
         self.training = Marginals(rng.normal(size=(n_rows, N_LATENTS)), np.full((n_rows, N_LATENTS), 1e-4))
         self._rise, self._wave = rng.normal(size=(2, N_LATENTS, N_COLUMNS))
 
-    row_scales, whereabouts = MAYBE_UNLIKE, Whereabouts.anywhere(N_LATENTS)
     used = np.ones(N_LATENTS, dtype=bool)
+    row_scales, whereabouts = MAYBE_UNLIKE, Whereabouts.anywhere(used)
 
     def at_points(self, X):
         distance = cdist(X, self.training.mean, "sqeuclidean").min(axis=1, keepdims=True)
@@ -39,6 +40,12 @@ def wavy():
     return Wavy(np.random.default_rng(0))
 
 
+def peaks_of(wavy, values, observed, n_peaks):
+    cloud = Cloud.of(wavy)
+    with computing():
+        return find_modes(wavy, cloud, cloud.starts(values, observed), values, observed, n_peaks)
+
+
 def found(wavy, hidden):
     """How far the highest peak of each of 50 new rows is from where the row is."""
     rng = np.random.default_rng(1)
@@ -46,7 +53,7 @@ def found(wavy, hidden):
     values = wavy.at_points(X)[0] + np.sqrt(NOISE) * rng.normal(size=(50, N_COLUMNS))
     observed = np.ones_like(values)
     observed[:, :hidden] = 0.0
-    peaks = find_modes(wavy, Cloud.of(wavy), values * observed, observed, 4)
+    peaks = peaks_of(wavy, values * observed, observed, 4)
     highest = peaks.at[np.arange(50), peaks.height.argmax(axis=1)]
     return np.abs(highest - X).max(axis=1)
 
@@ -61,7 +68,7 @@ def test_peaks_that_were_missed_are_found_from_places_near_to_them(wavy):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(5, N_LATENTS))
     values, observed = wavy.at_points(X)[0], np.ones((5, N_COLUMNS))
-    far = find_modes(wavy, Cloud.of(wavy), values[::-1], observed, 2)
+    far = peaks_of(wavy, values[::-1], observed, 2)
     known = far._replace(height=np.full((5, 2), -1e6))
     near = (X + 0.02 * rng.normal(size=X.shape))[:, None]
     peaks = more_modes(wavy, values, observed, known, near)

@@ -301,7 +301,8 @@ class Predictions(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         rng = np.random.default_rng(data.seed(random_state))
         X = mean + spread * rng.normal(size=mean.shape)
         points = X.reshape(-1, 1, X.shape[-1])
-        certain = Particles(np.ones((len(points), 1)), np.zeros(len(points)), *predicted_at(self._predictor(), points))
+        one = np.ones((len(points), 1))
+        certain = Particles(one, np.zeros(len(points)), *predicted_at(self._predictor(), points), one)
         return self._scaling.to_user(draw_entries(certain, 1, rng).reshape(*X.shape[:-1], -1))
 
     def _latents(self, X: Any, variance: Any) -> tuple[np.ndarray, np.ndarray]:

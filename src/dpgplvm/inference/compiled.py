@@ -32,6 +32,21 @@ def rows_per_block(n_rows: int, n_columns: int, n_inducing: int) -> int | None:
     return None if n_rows <= block else block
 
 
+def chunks(n_rows: int, size: int) -> list[slice]:
+    """Rows in runs of at most `size`."""
+    return [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
+
+
+def size_for(n_rows: int, sizes: tuple[int, ...]) -> int:
+    """The smallest of the sizes that will do."""
+    return next(size for size in sizes if n_rows <= size)
+
+
+def padded(values: np.ndarray, size: int) -> np.ndarray:
+    """`size` rows, the last one as often as it takes."""
+    return np.concatenate([values, np.repeat(values[-1:], size - len(values), axis=0)])
+
+
 @partial(jax.jit, static_argnames="model", compiler_options=SMALL)
 def marginals_of(model: Model, latents: LatentParameters) -> Marginals:
     """Mean and variance of every latent coordinate of every row."""

@@ -7,12 +7,15 @@ steps, all rows side by side, from the best places of a cloud of points that ser
 
 Columns with little noise make narrow peaks, with others between them and any start. So the first steps are taken with
 noise added to all columns, which leaves the broad ones.
+
+Where fewer columns are seen than there are latents, a posterior is no sum of peaks but a curved tube. Places along it
+are found from the same starts: the nearest to each of them that explain the row.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -24,11 +27,14 @@ _MOST_POINTS = 2000  # beside the training rows themselves, of which there are n
 _SHARE_FROM_PRIOR = 0.25
 # Starts are at least this far apart, in standard deviations of the latents over the training rows.
 _APART = 0.5
-_BLURRED_STEPS, _FIRST_STEPS, _MOST_STEPS, _DONE, _STUCK = 5, 4, 25, 1e-4, 1e6
+_BLURRED_STEPS, _FIRST_STEPS, _MOST_STEPS, _STEPS_NEARBY, _DONE, _STUCK = 5, 4, 25, 15, 1e-4, 1e6
 _BLUR = 0.1  # variance added to that of a column, as a share of what its function varies
 # Starts of every row, and how many of them go on after the first steps; two peaks are one when they are no more
 # standard deviations apart than this.
-_STARTS, _KEPT, _SAME_PEAK = 30, 10, 1.0
+_STARTS, _KEPT, _SAME_PEAK = 40, 10, 1.0
+_TIGHT = 10.0  # times as much is known of every latent as before anything was seen: then peaks are all that there is
+_NEARBY = 0.5  # how far from a start what explains a row may be
+_NEGLIGIBLE = 1e-6  # chance of a scale
 _REPEATED = 20.0  # nats that another peak may be lower and still be kept in place of a repetition
 
 
@@ -70,28 +76,49 @@ class Cloud(NamedTuple):
         scaled = points[:, used] / np.maximum(mean[:, used].std(axis=0), STILL)
         near = cdist(scaled, scaled) < _APART
         blur = _BLUR * predicted[: len(mean)].var(axis=0)
-        return cls(points, 1.0 / (spread + blur), predicted, predictor.whereabouts.log_density(points), near, blur)
+        scales = predictor.row_scales
+        log_prior = scales.mixed(predictor.whereabouts.log_density(points, scales.values))
+        return cls(points, 1.0 / (spread + blur), predicted, log_prior, near, blur)
 
-    def starts(self, values: np.ndarray, observed: np.ndarray, n_starts: int) -> np.ndarray:
+    def starts(self, values: np.ndarray, observed: np.ndarray) -> np.ndarray:
         """[S, P, Q]: for every row the points with the highest posterior, blurred, that are not too near to each
         other."""
         pull = self.precision * self.mean
         level = pull * self.mean - np.log(self.precision)
         heights = values @ pull.T - 0.5 * values**2 @ self.precision.T - 0.5 * observed @ level.T + self.log_prior
         starts = []
-        for _ in range(n_starts):
+        for _ in range(_STARTS):
             chosen = heights.argmax(axis=1)
             starts.append(self.points[chosen])
             heights = np.where(self.near[chosen], -np.inf, heights)
         return np.stack(starts, axis=1)
 
 
-def find_modes(predictor: Predictor, cloud: Cloud, values: np.ndarray, observed: np.ndarray, n_peaks: int) -> Modes:
+def find_modes(
+    predictor: Predictor, cloud: Cloud, starts: np.ndarray, values: np.ndarray, observed: np.ndarray, n_peaks: int
+) -> Modes:
     """The best peaks of every row; `values` [S, D] are zero where `observed` [S, D] is."""
     climb = partial(_climbed, predictor, values, observed)
-    blurred = climb(cloud.starts(values, observed, _STARTS), _BLURRED_STEPS, cloud.blur)
+    blurred = climb(starts, _BLURRED_STEPS, blur=cloud.blur)
     modes = climb(_best(blurred, _KEPT).at, _FIRST_STEPS)
     return climb(_best(modes, n_peaks).at, _MOST_STEPS)
+
+
+def leave_freedom(predictor: Predictor, peaks: Modes) -> np.ndarray:
+    """[S] whether there is a latent of which the columns that are seen say little at the highest peak. Where functions
+    are linear that does no harm: a posterior is one peak then."""
+    if not predictor.bends:
+        return np.zeros(len(peaks.height), dtype=bool)
+    highest = peaks.information[np.arange(len(peaks.height)), peaks.height.argmax(axis=1)]
+    used = np.flatnonzero(predictor.used)
+    least = np.linalg.eigvalsh(highest[:, used[:, None], used])[:, 0]
+    return least < _TIGHT / predictor.whereabouts.variances.min()
+
+
+def explanations(predictor: Predictor, starts: np.ndarray, values: np.ndarray, observed: np.ndarray) -> Modes:
+    """The place nearest to each start that explains a row, and the shape of the posterior there: peaks of what it would
+    be if a row were known to be near to the start."""
+    return _climbed(predictor, values, observed, starts, _STEPS_NEARBY, near_starts=True)
 
 
 def more_modes(
@@ -110,12 +137,15 @@ def _climbed(
     starts: np.ndarray,
     max_steps: int,
     blur: np.ndarray | float = 0.0,
+    near_starts: bool = False,
 ) -> Modes:
     """From starts [S, P, Q], P of them for every row."""
     n_rows, n_starts, n_latents = starts.shape
     of_starts = np.repeat(values, n_starts, axis=0), np.repeat(observed, n_starts, axis=0)
-    climbing = _GaussNewton(predictor, *of_starts, blur)
-    at, information, height = climbing.climb(starts.reshape(-1, n_latents), max_steps)
+    every_start = starts.reshape(-1, n_latents)
+    prior = _NearStarts(every_start) if near_starts else _WhereRowsAre(predictor)
+    climbing = _GaussNewton(predictor, prior, *of_starts, blur)
+    at, information, height = climbing.climb(every_start, max_steps)
     of_rows = (part.reshape(n_rows, n_starts, *part.shape[1:]) for part in (at, information, height))
     return Modes(*of_rows)
 
@@ -135,14 +165,75 @@ def _best(modes: Modes, n_peaks: int) -> Modes:
     return Modes(*(np.stack([part[every, best] for best in chosen], axis=1) for part in modes))
 
 
+class _Prior(Protocol):
+    """Where rows are thought to be before their columns are seen."""
+
+    def log_density(self, rows: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """[K, S] of these rows at X [S, Q], with each of the scales that rows may have."""
+
+    def expand(self, rows: np.ndarray, X: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Its slope [S, Q] and minus its curvature [S, Q] with chances [K, S] of the scales."""
+
+
+class _WhereRowsAre:
+    """What the predictor says."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        self._whereabouts, self._scales = predictor.whereabouts, predictor.row_scales.values
+
+    def log_density(self, rows: np.ndarray, X: np.ndarray) -> np.ndarray:
+        return self._whereabouts.log_density(X, self._scales)
+
+    def expand(self, rows: np.ndarray, X: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if not self._whereabouts.stretches.any():
+            return self._whereabouts.expand(X)
+        pull, tightness = np.zeros((2, *X.shape))
+        for scale, own in zip(self._scales, chances, strict=True):
+            likely = np.flatnonzero(own > _NEGLIGIBLE)
+            parts = self._whereabouts.expand(X[likely], scale)
+            pull[likely] += own[likely, None] * parts[0]
+            tightness[likely] += own[likely, None] * parts[1]
+        return pull, tightness
+
+
+class _NearStarts(NamedTuple):
+    """Near to where each of them starts."""
+
+    starts: np.ndarray  # [S, Q]
+
+    def log_density(self, rows: np.ndarray, X: np.ndarray) -> np.ndarray:
+        return -0.5 * ((X - self.starts[rows]) ** 2).sum(axis=1)[None] / _NEARBY**2
+
+    def expand(self, rows: np.ndarray, X: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (self.starts[rows] - X) / _NEARBY**2, np.full(X.shape, 1.0 / _NEARBY**2)
+
+
+class _Seen(NamedTuple):
+    """What the columns of some rows are to the places where they are looked for."""
+
+    error: np.ndarray  # [S, D], zero for gaps
+    precision: np.ndarray  # [S, D], zero for gaps, with the scales that the rows may have
+    chances: np.ndarray  # [K, S] of these scales
+
+    def of(self, rows: np.ndarray) -> _Seen:
+        """Some of the rows."""
+        return _Seen(self.error[rows], self.precision[rows], self.chances[:, rows])
+
+
 class _GaussNewton:
     """Damped Gauss-Newton steps (Levenberg and Marquardt's) up log p(y, x), for all rows at once, along the latents
     that the training rows use; the others stay where they are."""
 
     def __init__(
-        self, predictor: Predictor, values: np.ndarray, observed: np.ndarray, blur: np.ndarray | float
+        self,
+        predictor: Predictor,
+        prior: _Prior,
+        values: np.ndarray,
+        observed: np.ndarray,
+        blur: np.ndarray | float,
     ) -> None:
-        self._predictor, self._values, self._observed, self._blur = predictor, values, observed, blur
+        self._predictor, self._prior = predictor, prior
+        self._values, self._observed, self._blur = values, observed, blur
         self._axes = np.eye(predictor.training.mean.shape[1])[predictor.used]
         self._identity = np.eye(len(self._axes))
 
@@ -151,8 +242,8 @@ class _GaussNewton:
         at = at.copy()
         every = on_the_way = np.arange(len(at))
         damping = np.full(len(at), 1e-3)
-        height, error, precision = self._evaluate(every, at)
-        slope, information = self._expand(at, error, precision)
+        height, seen = self._evaluate(every, at)
+        slope, information = self._expand(every, at, seen)
         for _ in range(max_steps):
             if not on_the_way.size:
                 break
@@ -162,12 +253,12 @@ class _GaussNewton:
             step = np.linalg.solve(damped, slope[rows][:, :, None])[:, :, 0]
             promised = np.einsum("sq,sq->s", step, slope[rows])
             there = at[rows] + step @ self._axes
-            height_there, error, precision = self._evaluate(rows, there)
+            height_there, seen = self._evaluate(rows, there)
             up = height_there > height[rows]
             moved, gained = rows[up], height_there[up] - height[rows[up]]
             at[moved], height[moved] = there[up], height_there[up]
             if moved.size:
-                slope[moved], information[moved] = self._expand(at[moved], error[up], precision[up])
+                slope[moved], information[moved] = self._expand(moved, at[moved], seen.of(up))
             damping[rows] *= np.where(up, 0.2, 10.0)
             arrived = promised < _DONE
             arrived[up] |= gained < _DONE
@@ -175,20 +266,22 @@ class _GaussNewton:
         # The latents that are not used have their prior.
         return at, np.eye(at.shape[1]) + self._axes.T @ (information - self._identity) @ self._axes, height
 
-    def _evaluate(self, rows: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _evaluate(self, rows: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, _Seen]:
+        """How high log p(y, x) is, and what is to be known to see where it rises."""
         mean, variance = self._predictor.at_points(X)
         variance = variance + self._blur
         values, observed = self._values[rows], self._observed[rows]
         error, precision = observed * (values - mean), observed / variance
         squares, logs = (precision * error**2).sum(axis=1), (observed * np.log(2.0 * np.pi * variance)).sum(axis=1)
         scales = self._predictor.row_scales
-        log_likelihood, chances = scales.sum_over(gaussian(squares, logs, observed.sum(axis=1)))
-        height = log_likelihood + self._predictor.whereabouts.log_density(X)
-        return height, error, precision * scales.expected_precision(chances)[:, None]
+        log_likelihood = scales.of_each(gaussian(squares, logs, observed.sum(axis=1)))
+        height, chances = scales.sum_over(log_likelihood + self._prior.log_density(rows, X))
+        return height, _Seen(error, precision * scales.expected_precision(chances)[:, None], chances)
 
-    def _expand(self, X: np.ndarray, error: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _expand(self, rows: np.ndarray, X: np.ndarray, seen: _Seen) -> tuple[np.ndarray, np.ndarray]:
         """Slope and minus curvature of log p(y, x) with the variances of the columns as they are here."""
         of_rows = self._predictor.slopes_at(X, self._axes).transpose(1, 0, 2)
-        pull, tightness = (part @ self._axes.T for part in self._predictor.whereabouts.expand(X))
-        slope = (of_rows @ (precision * error)[:, :, None])[:, :, 0] + pull
-        return slope, (of_rows * precision[:, None]) @ of_rows.swapaxes(1, 2) + tightness[:, :, None] * self._identity
+        pull, tightness = (part @ self._axes.T for part in self._prior.expand(rows, X, seen.chances))
+        slope = (of_rows @ (seen.precision * seen.error)[:, :, None])[:, :, 0] + pull
+        curvature = (of_rows * seen.precision[:, None]) @ of_rows.swapaxes(1, 2)
+        return slope, curvature + tightness[:, :, None] * self._identity

@@ -1,7 +1,8 @@
 """What a row's gaps may hide, with its latents integrated out: weighted draws from the posterior of the latents.
 
-Draws come from Gaussians around the peaks of the posterior, narrow and wide ones, and from where rows are before
-anything is seen of them, and are weighted by what that mixture is not (importance sampling). Peaks that explain a row
+Draws come from Gaussians around the peaks of the posterior, narrow and wide ones, from others around places that
+explain the row, which lie all along it, and from where rows are before anything is seen of them. They are weighted by
+what that mixture is not (importance sampling). Peaks that explain a row
 equally well both count, and a row far from all training rows stays uncertain. The mean weight estimates the row's
 density. How unlike the training rows a row is, its scale, is summed over in the weights, and every draw has one. The
 random numbers are always the same, and the same for all rows, so a row does not depend on the rows that it comes with.
@@ -15,18 +16,19 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from dpgplvm.inference.modes import Cloud, Modes, find_modes, more_modes
-from dpgplvm.inference.predictor import Predictor, chunks
-from dpgplvm.inference.row_scales import gaussian
+from dpgplvm.inference.compiled import chunks
+from dpgplvm.inference.modes import Cloud, Modes, explanations, find_modes, leave_freedom, more_modes
+from dpgplvm.inference.predictor import Predictor
+from dpgplvm.inference.row_scales import RowScales, gaussian
 from dpgplvm.inference.whereabouts import Whereabouts
 from dpgplvm.model.kernels.base import standard_normal_draws
 
 _PEAKS = 4
-_WIDTHS = (1.1, 2.5)  # of the Gaussians that are drawn from, beside those of the peaks
+_WIDTHS, _WIDTH_NEARBY = (1.1, 2.5), 1.2  # of the Gaussians that are drawn from, beside those of peaks and places
 _ROWS_AT_ONCE, _ENTRIES_AT_ONCE = 64, 4_000_000
-# Draws from every Gaussian: at first, and at most for rows of which fewer than enough have any weight.
-_DRAWS, _MOST_DRAWS, _ENOUGH = 64, 1024, 150.0
-_MORE_ANYWHERE = 4  # as many from where rows are, then
+# Draws from all Gaussians and from where rows are: at first, and then for rows of which fewer than enough have any
+# weight. Where the first ones do not do, a posterior may be no sum of Gaussians at all.
+_DRAWS, _DRAWS_ANYWHERE, _ENOUGH = (768, 2048, 8192), (64, 1024, 4096), 150.0
 _STARTS = 8  # the draws with most weight, from which peaks that were missed may be found
 _DRAWS_OF_ONE_GAUSSIAN = 256
 
@@ -39,18 +41,19 @@ class Particles(NamedTuple):
     log_density: np.ndarray  # [S] of what is observed
     shares: np.ndarray  # [C, D], adding up to one in every column
     means: np.ndarray  # [S, W, C, D]
-    variances: np.ndarray  # [S, W, C, D], noise and the scale of the row included
+    variances: np.ndarray  # [S, W, C, D], noise and a scale of the row included, drawn for every draw of the latents
+    expected: np.ndarray  # [S, W] how large the scale is on average, in units of the one that was drawn
 
     def of(self, rows: np.ndarray) -> Particles:
         """Some of the rows."""
-        return Particles(
-            self.weights[rows], self.log_density[rows], self.shares, self.means[rows], self.variances[rows]
-        )
+        weights, log_density, shares, *others = self
+        return Particles(weights[rows], log_density[rows], shares, *(part[rows] for part in others))
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of every entry [S, D]."""
         mean = self._expected(self.means)
-        return mean, self._expected(self.variances + (self.means - mean[:, None, None]) ** 2)
+        variances = self.expected[:, :, None, None] * self.variances
+        return mean, self._expected(variances + (self.means - mean[:, None, None]) ** 2)
 
     def _expected(self, values: np.ndarray) -> np.ndarray:
         return np.einsum("sw,swd->sd", self.weights, (self.shares * values).sum(axis=2))
@@ -76,9 +79,15 @@ def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> Iterator[tuple[np.
         rows = seen[some]
         observed = (~np.isnan(Y[rows])).astype(float)
         values = np.where(observed, Y[rows], 0.0)
-        modes = find_modes(predictor, cloud, values, observed, _PEAKS)
-        for own, particles in _sampled(predictor, modes, values, observed):
-            yield rows[own], particles
+        starts = cloud.starts(values, observed)
+        peaks = find_modes(predictor, cloud, starts, values, observed, _PEAKS)
+        free = leave_freedom(predictor, peaks)
+        for own in map(np.flatnonzero, (~free, free)):
+            if own.size:
+                shown = values[own], observed[own]
+                nearby = explanations(predictor, starts[own], *shown) if free[own[0]] else None
+                for again, particles in _sampled(predictor, peaks.of(own), nearby, *shown):
+                    yield rows[own[again]], particles
 
 
 def around(predictor: Predictor, mean: np.ndarray, variance: np.ndarray) -> Iterator[tuple[slice, Particles]]:
@@ -88,7 +97,8 @@ def around(predictor: Predictor, mean: np.ndarray, variance: np.ndarray) -> Iter
     for rows in chunks(len(mean), _rows_at_once(predictor, len(standard))):
         points = mean[rows][:, None] + np.sqrt(variance[rows])[:, None] * standard
         weights = np.full(points.shape[:2], 1.0 / len(standard))
-        yield rows, Particles(weights, np.full(len(points), np.nan), *predicted_at(predictor, points))
+        unknown = np.full(len(points), np.nan)
+        yield rows, Particles(weights, unknown, *predicted_at(predictor, points), np.ones_like(weights))
 
 
 def predicted_at(predictor: Predictor, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -99,25 +109,30 @@ def predicted_at(predictor: Predictor, points: np.ndarray) -> tuple[np.ndarray, 
 
 
 class _Proposal(NamedTuple):
-    """A mixture for every row, of Gaussians and of where rows are before anything is seen of them: whatever the
-    Gaussians miss, no weight gets out of hand."""
+    """A mixture for every row, of Gaussians and of where rows are before anything is seen of them, far out ones among
+    them: whatever the Gaussians miss, no weight gets out of hand."""
 
     centres: np.ndarray  # [S, P, Q]
     factors: np.ndarray  # [S, P, Q, Q] triangular factors of the covariances
     whereabouts: Whereabouts
+    row_scales: RowScales
     n_draws: int  # from each Gaussian
     n_anywhere: int  # from where rows are
 
     @classmethod
-    def around(cls, modes: Modes, whereabouts: Whereabouts, n_draws: int) -> _Proposal:
-        """The peaks, in every width."""
-        factors = np.linalg.inv(np.linalg.cholesky(modes.information)).swapaxes(2, 3)
+    def around(
+        cls, peaks: Modes, nearby: Modes | None, predictor: Predictor, n_draws: int, n_anywhere: int
+    ) -> _Proposal:
+        """The peaks, in every width, and what else explains a row."""
+        gaussians = [(peaks, width) for width in _WIDTHS] + ([] if nearby is None else [(nearby, _WIDTH_NEARBY)])
+        factors = [width * np.linalg.inv(np.linalg.cholesky(modes.information)) for modes, width in gaussians]
         return cls(
-            np.concatenate([modes.at] * len(_WIDTHS), axis=1),
-            np.concatenate([width * factors for width in _WIDTHS], axis=1),
-            whereabouts,
+            np.concatenate([modes.at for modes, _ in gaussians], axis=1),
+            np.concatenate(factors, axis=1).swapaxes(2, 3),
+            predictor.whereabouts,
+            predictor.row_scales.evened(),
             n_draws,
-            _n_anywhere(n_draws),
+            n_anywhere,
         )
 
     def draw(self) -> np.ndarray:
@@ -129,46 +144,54 @@ class _Proposal(NamedTuple):
         of_peaks = of_peaks.reshape(n_gaussians, -1, n_latents)
         standard = np.concatenate([of_peaks, -of_peaks], axis=1)
         peaks = self.centres[:, :, None] + np.einsum("spqr,pwr->spwq", self.factors, standard)
-        others = self.whereabouts.draw(np.concatenate([of_others, -of_others]))
+        scales = self.row_scales.some(self.n_anywhere)
+        others = self.whereabouts.draw(np.concatenate([of_others, -of_others]), scales)
         return np.concatenate([peaks.reshape(n_rows, -1, n_latents), np.tile(others, (n_rows, 1, 1))], axis=1)
 
     def log_density(self, points: np.ndarray, of_whereabouts: np.ndarray) -> np.ndarray:
-        """[S, W] in the units of the log density [S, W] of where rows are, which is known."""
+        """[S, W] in the units of the log densities [K, S, W] of where rows with each of the scales are."""
         inverses = np.linalg.inv(self.factors)
         log_determinants = np.log(np.einsum("spqq->spq", self.factors)).sum(axis=2)
-        apart = points[:, None] - self.centres[:, :, None]
-        squares = ((apart @ inverses.swapaxes(2, 3)) ** 2).sum(axis=3)
+        squares = np.stack(
+            [
+                (((points - self.centres[:, p, None]) @ inverses[:, p].swapaxes(1, 2)) ** 2).sum(axis=2)
+                for p in range(self.centres.shape[1])
+            ],
+            axis=1,
+        )
         of_peaks = logsumexp(-0.5 * squares - log_determinants[:, :, None], axis=1)
         total = self.centres.shape[1] * self.n_draws + self.n_anywhere
         shares = np.log(self.n_draws / total), np.log(self.n_anywhere / total)
-        return np.logaddexp(shares[0] + of_peaks, shares[1] + of_whereabouts)
-
-
-def _n_anywhere(n_draws: int) -> int:
-    """Draws from where rows are. Where the first ones did not do, a posterior may be no sum of a few Gaussians."""
-    return n_draws if n_draws == _DRAWS else _MORE_ANYWHERE * n_draws
+        return np.logaddexp(shares[0] + of_peaks, shares[1] + self.row_scales.mixed(of_whereabouts))
 
 
 def _sampled(
-    predictor: Predictor, modes: Modes, values: np.ndarray, observed: np.ndarray, n_draws: int = _DRAWS
+    predictor: Predictor,
+    peaks: Modes,
+    nearby: Modes | None,
+    values: np.ndarray,
+    observed: np.ndarray,
+    n_before: int = 0,
 ) -> Iterator[tuple[np.ndarray, Particles]]:
     """Draws for all of these rows. Where few of them have any weight, these may be near to a peak that was missed: it
     is looked for, and there are more draws."""
-    n_points = n_draws * _PEAKS * len(_WIDTHS) + _n_anywhere(n_draws)
-    for some in chunks(len(values), _rows_at_once(predictor, n_points)):
+    n_gaussians = len(_WIDTHS) * _PEAKS + (0 if nearby is None else nearby.at.shape[1])
+    n_draws, n_anywhere = _DRAWS[n_before] // (2 * n_gaussians) * 2, _DRAWS_ANYWHERE[n_before]
+    for some in chunks(len(values), _rows_at_once(predictor, n_gaussians * n_draws + n_anywhere)):
         rows = np.arange(len(values))[some]
-        own = modes.of(rows)
-        proposal = _Proposal.around(own, predictor.whereabouts, n_draws)
+        others = None if nearby is None else nearby.of(rows)
+        proposal = _Proposal.around(peaks.of(rows), others, predictor, n_draws, n_anywhere)
         points = proposal.draw()
         particles = _weighted(predictor, proposal, points, values[rows], observed[rows])
-        enough = (particles.n_effective >= _ENOUGH) | (n_draws >= _MOST_DRAWS)
+        enough = (particles.n_effective >= _ENOUGH) | (n_before + 1 == len(_DRAWS))
         yield rows[enough], particles.of(enough)
         if not enough.all():
             best = np.argsort(-particles.weights[~enough], axis=1)[:, :_STARTS, None]
             starts = np.take_along_axis(points[~enough], best, axis=1)
-            few = rows[~enough]
-            more = more_modes(predictor, values[few], observed[few], own.of(~enough), starts)
-            for again, particles in _sampled(predictor, more, values[few], observed[few], 4 * n_draws):
+            few, others = rows[~enough], None if others is None else others.of(~enough)
+            seen = values[few], observed[few]
+            more = more_modes(predictor, *seen, peaks.of(few), starts)
+            for again, particles in _sampled(predictor, more, others, *seen, n_before + 1):
                 yield few[again], particles
 
 
@@ -181,17 +204,21 @@ def _weighted(
     predictor: Predictor, proposal: _Proposal, points: np.ndarray, values: np.ndarray, observed: np.ndarray
 ) -> Particles:
     shares, means, variances = predicted_at(predictor, points)
-    of_scales = _likelihood(values, observed, shares, means, variances)
-    log_likelihood, chances = predictor.row_scales.sum_over(of_scales)
-    log_prior = predictor.whereabouts.log_density(points)
-    log_weights = log_likelihood + log_prior - proposal.log_density(points, log_prior)
+    scales = predictor.row_scales
+    log_prior = predictor.whereabouts.log_density(points, scales.values)
+    log_likelihood = scales.of_each(_likelihood(values, observed, shares, means, variances))
+    log_joint, chances = scales.sum_over(log_likelihood + log_prior)
+    log_weights = log_joint - proposal.log_density(points, log_prior)
     # Divided by their own sum: where densities are tiny, that of logarithms has no digits left to make it one.
     highest = log_weights.max(axis=1)
     weights = np.exp(log_weights - highest[:, None])
     total = weights.sum(axis=1)
     log_density = highest + np.log(total) - np.log(points.shape[1])
-    scales = predictor.row_scales.one_for_every_draw(chances)[:, :, None, None]
-    return Particles(weights / total[:, None], log_density, shares, means, scales * variances)
+    drawn = scales.one_for_every_draw(chances)
+    expected = scales.expected(chances) / drawn
+    return Particles(
+        weights / total[:, None], log_density, shares, means, drawn[:, :, None, None] * variances, expected
+    )
 
 
 def _likelihood(

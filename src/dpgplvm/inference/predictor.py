@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dpgplvm.inference.compiled import ONE_THREAD, marginals_of, rows_per_block, with_enough_jitter
+from dpgplvm.inference.compiled import (
+    ONE_THREAD,
+    chunks,
+    marginals_of,
+    padded,
+    rows_per_block,
+    size_for,
+    with_enough_jitter,
+)
 from dpgplvm.inference.grouping import reordered
 from dpgplvm.inference.row_scales import ALIKE, MAYBE_UNLIKE, RowScales
 from dpgplvm.inference.threads import Threads
@@ -149,7 +157,7 @@ class Predictor(NamedTuple):
         diagonal, found = map(list, zip(*Threads(n_threads).map(of_group, range(free.n_groups)), strict=True))
         noise = np.exp(free.log_noise_precision)
         noise = noise[groups.members] if free.of_columns else np.repeat(noise[:, None], groups.members.shape[1], axis=1)
-        whereabouts = Whereabouts.learned(training, _used(training))
+        whereabouts = Whereabouts.learned(training, _used(training), not _bends(model, free.inducing))
         return cls(model, theta, free.inducing, groups, noise, diagonal, found, training, whereabouts, n_threads)
 
     @property
@@ -157,9 +165,14 @@ class Predictor(NamedTuple):
         """[Q] which latents the training rows use."""
         return _used(self.training)
 
+    @property
+    def bends(self) -> bool:
+        """Whether functions can be other than linear."""
+        return _bends(self.model, self.inducing)
+
     def literally(self) -> Predictor:
         """As the model has it: new rows are like those learned from, and anywhere under the prior."""
-        return self._replace(row_scales=ALIKE, whereabouts=Whereabouts.anywhere(self.inducing.shape[1]))
+        return self._replace(row_scales=ALIKE, whereabouts=Whereabouts.anywhere(self.whereabouts.stretches))
 
     def mixtures(self, mean: np.ndarray, variance: np.ndarray) -> list[tuple[slice, Mixture]]:
         """The prediction for rows with these latents, in runs of rows."""
@@ -226,24 +239,13 @@ class Predictor(NamedTuple):
         return np.moveaxis(second - mean.T[:, :, None] * mean.T[:, None, :], 0, 2)
 
 
+def _bends(model: Model, inducing: np.ndarray) -> bool:
+    return model.kernel.rank(inducing.shape[1]) is None
+
+
 def _used(training: Marginals) -> np.ndarray:
     used = np.asarray(training.mean).std(axis=0) > STILL
     return used if used.any() else np.ones_like(used)
-
-
-def chunks(n_rows: int, size: int) -> list[slice]:
-    """Rows in runs of at most `size`."""
-    return [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
-
-
-def size_for(n_rows: int, sizes: tuple[int, ...]) -> int:
-    """The smallest of the sizes that will do."""
-    return next(size for size in sizes if n_rows <= size)
-
-
-def padded(values: np.ndarray, size: int) -> np.ndarray:
-    """`size` rows, the last one as often as it takes."""
-    return np.concatenate([values, np.repeat(values[-1:], size - len(values), axis=0)])
 
 
 @partial(jax.jit, static_argnames=("model", "block"), compiler_options=ONE_THREAD)

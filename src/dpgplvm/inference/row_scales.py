@@ -23,12 +23,26 @@ class RowScales(NamedTuple):
     values: tuple[float, ...]
     chances: tuple[float, ...]
 
-    def sum_over(self, log_likelihood: Callable[[float], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """The log likelihood [...] of rows whose scales are not known, from that with any scale; and the chances
-        [K, ...] of the scales, given the rows."""
-        joint = np.stack([log_likelihood(scale) for scale in self.values], axis=-1) + np.log(self.chances)
-        total = logsumexp(joint, axis=-1)
-        return total, np.moveaxis(np.exp(joint - total[..., None]), -1, 0)
+    def mixed(self, log_densities: np.ndarray) -> np.ndarray:
+        """The log density [...] where the scale is not known, from those [K, ...] with each of the scales."""
+        return logsumexp(self._joint(log_densities), axis=0)
+
+    def sum_over(self, log_densities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same, and the chances [K, ...] of the scales, given what has these densities."""
+        joint = self._joint(log_densities)
+        total = logsumexp(joint, axis=0)
+        return total, np.exp(joint - total)
+
+    def _joint(self, log_densities: np.ndarray) -> np.ndarray:
+        return log_densities + np.log(self.chances).reshape(-1, *[1] * (log_densities.ndim - 1))
+
+    def of_each(self, log_likelihood: Callable[[float], np.ndarray]) -> np.ndarray:
+        """A function of the scale [...] with each of them [K, ...]."""
+        return np.stack([log_likelihood(scale) for scale in self.values])
+
+    def expected(self, chances: np.ndarray) -> np.ndarray:
+        """[...] how large it is on average, with chances [K, ...]."""
+        return np.tensordot(np.array(self.values), chances, axes=1)
 
     def expected_precision(self, chances: np.ndarray) -> np.ndarray:
         """[...] by how much the precision of columns is smaller, with chances [K, ...]."""
@@ -38,6 +52,15 @@ class RowScales(NamedTuple):
         """Scales [S, W] with chances [K, S, W]; which of the draws get which is the same for all rows."""
         even = (np.arange(1, chances.shape[2] + 1) * _GOLDEN) % 1.0
         return np.array(self.values)[(chances[:-1].cumsum(axis=0) < even).sum(axis=0)]
+
+    def evened(self) -> RowScales:
+        """Half as likely as these, half as likely as each other: to draw enough of what is rare."""
+        return RowScales(self.values, tuple(0.5 * chance + 0.5 / len(self.chances) for chance in self.chances))
+
+    def some(self, n_draws: int) -> np.ndarray:
+        """[W] of rows of which nothing is known."""
+        chances = np.array(self.chances)[:, None, None]
+        return self.one_for_every_draw(np.broadcast_to(chances, (len(self.chances), 1, n_draws)))[0]
 
 
 ALIKE = RowScales((1.0,), (1.0,))

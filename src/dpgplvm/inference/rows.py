@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpgplvm.inference.compiled import ONE_THREAD, SMALL
+from dpgplvm.inference.compiled import ONE_THREAD, SMALL, chunks, padded, size_for
 from dpgplvm.inference.modes import Cloud, find_modes
-from dpgplvm.inference.predictor import Predictor, chunks, padded, size_for
+from dpgplvm.inference.predictor import Predictor
 from dpgplvm.inference.side_by_side import minimise
 from dpgplvm.inference.threads import Threads
 from dpgplvm.model.bound import Model
@@ -56,7 +56,7 @@ def _infer(predictor: Predictor, cloud: Cloud, Y: np.ndarray) -> Rows:
         climbing.begin()
         return minimise(climbing, at, metric, longest, max_rounds, _TOLERANCE)
 
-    modes = find_modes(predictor, cloud, values, observed, _PEAKS)
+    modes = find_modes(predictor, cloud, cloud.starts(values, observed), values, observed, _PEAKS)
     # Of all Gaussians with independent coordinates, the nearest to a Gaussian has its conditional variances.
     starts = np.concatenate([modes.at, -np.log(np.einsum("spqq->spq", modes.information))], axis=2)
     best, lowest = np.zeros((len(Y), 2 * n_latents)), np.full(len(Y), np.inf)
