@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from dpgplvm.inference.modes import Cloud, find_modes, more_modes
+from dpgplvm.inference.modes import Cloud, explanations, find_modes, leave_freedom, more_modes
 from dpgplvm.inference.row_scales import MAYBE_UNLIKE
 from dpgplvm.inference.whereabouts import Whereabouts
 from dpgplvm.model.latents import Marginals
@@ -21,7 +21,7 @@ class Wavy:
         self.training = Marginals(rng.normal(size=(n_rows, N_LATENTS)), np.full((n_rows, N_LATENTS), 1e-4))
         self._rise, self._wave = rng.normal(size=(2, N_LATENTS, N_COLUMNS))
 
-    used = np.ones(N_LATENTS, dtype=bool)
+    used, bends = np.ones(N_LATENTS, dtype=bool), True
     row_scales, whereabouts = MAYBE_UNLIKE, Whereabouts.anywhere(used)
 
     def at_points(self, X):
@@ -75,3 +75,32 @@ def test_peaks_that_were_missed_are_found_from_places_near_to_them(wavy):
     assert peaks.at.shape == (5, 2, N_LATENTS)
     np.testing.assert_allclose(peaks.at[:, 0], X, atol=0.05)
     np.testing.assert_array_equal(peaks.of(np.array([3])).at[0], peaks.at[3])
+
+
+def test_what_explains_a_row_near_to_a_start_stays_near_and_explains_it(wavy):
+    """Three columns of few are seen and six latents are free: there is a place near to almost any start."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(8, N_LATENTS))
+    starts = X[:, None] + 0.4 * rng.normal(size=(8, 5, N_LATENTS))
+    observed = np.zeros((8, N_COLUMNS))
+    observed[:, :3] = 1.0
+    values = observed * wavy.at_points(X)[0]
+    with computing():
+        places = explanations(wavy, starts, values, observed)
+    mean, variance = wavy.at_points(places.at.reshape(-1, N_LATENTS))
+    off = (np.repeat(values, 5, axis=0) - mean)[:, :3] / np.sqrt(variance[:, :3])
+    assert np.median(np.abs(off)) < 0.1
+    assert np.linalg.norm(places.at - starts, axis=2).max() < 2.0
+    # Sideways, nothing is known but how near to the start it is.
+    least = np.linalg.eigvalsh(places.information)[:, :, 0]
+    np.testing.assert_allclose(least, 1.0 / 0.5**2, rtol=0.02)
+
+
+def test_rows_leave_freedom_where_they_show_fewer_columns_than_there_are_latents(wavy):
+    X = np.random.default_rng(4).normal(size=(6, N_LATENTS))
+    values, observed = wavy.at_points(X)[0], np.ones((6, N_COLUMNS))
+    observed[:3, 4:] = 0.0
+    peaks = peaks_of(wavy, values * observed, observed, 2)
+    assert leave_freedom(wavy, peaks).tolist() == [True] * 3 + [False] * 3
+    wavy.bends = False  # a posterior is one peak then, however wide
+    assert not leave_freedom(wavy, peaks).any()

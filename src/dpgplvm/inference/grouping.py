@@ -24,8 +24,8 @@ from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError
 
 # A climb is given up when it would have to go on this many times as fast as it does to get where it should.
-_OPTIMISM = 2.0
-_ITERATIONS_WATCHED = 8
+_OPTIMISM = 1.0
+_ITERATIONS_WATCHED = 6
 # Columns that go back to where they were have answered the question, unless their latents gained this much by it.
 GAIN_OF_LATENTS = 5.0
 # Weights times this, variances of latents and shares of noise no less than these, and so many iterations: functions

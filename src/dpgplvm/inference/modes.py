@@ -29,9 +29,9 @@ _SHARE_FROM_PRIOR = 0.25
 _APART = 0.5
 _BLURRED_STEPS, _FIRST_STEPS, _MOST_STEPS, _STEPS_NEARBY, _DONE, _STUCK = 5, 4, 25, 15, 1e-4, 1e6
 _BLUR = 0.1  # variance added to that of a column, as a share of what its function varies
-# Starts of every row, and how many of them go on after the first steps; two peaks are one when they are no more
-# standard deviations apart than this.
-_STARTS, _KEPT, _SAME_PEAK = 40, 10, 1.0
+# Starts of every row, how many of them may lead to peaks, and how many go on after the first steps; two peaks are one
+# when they are no more standard deviations apart than this.
+_STARTS, _CLIMBED, _KEPT, _SAME_PEAK = 40, 30, 10, 1.0
 _TIGHT = 10.0  # times as much is known of every latent as before anything was seen: then peaks are all that there is
 _NEARBY = 0.5  # how far from a start what explains a row may be
 _NEGLIGIBLE = 1e-6  # chance of a scale
@@ -97,9 +97,9 @@ class Cloud(NamedTuple):
 def find_modes(
     predictor: Predictor, cloud: Cloud, starts: np.ndarray, values: np.ndarray, observed: np.ndarray, n_peaks: int
 ) -> Modes:
-    """The best peaks of every row; `values` [S, D] are zero where `observed` [S, D] is."""
+    """The best peaks of every row from starts [S, P, Q]; `values` [S, D] are zero where `observed` [S, D] is."""
     climb = partial(_climbed, predictor, values, observed)
-    blurred = climb(starts, _BLURRED_STEPS, blur=cloud.blur)
+    blurred = climb(starts[:, :_CLIMBED], _BLURRED_STEPS, blur=cloud.blur)
     modes = climb(_best(blurred, _KEPT).at, _FIRST_STEPS)
     return climb(_best(modes, n_peaks).at, _MOST_STEPS)
 
