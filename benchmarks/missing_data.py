@@ -1,7 +1,8 @@
 """How well are gaps filled? The paper's Table 1 on simulated walkers and on real tables, beside other methods.
 
     python benchmarks/missing_data.py [--quick] [--seeds n] [--only name,name] [--methods name,name]
-                                      [--splits random,block] [--peer-seconds n] [--jobs n] [--log FILE] [--json FILE]
+                                      [--splits random,block] [--row-shares 25,50] [--peer-seconds n] [--jobs n]
+                                      [--log FILE] [--json FILE]
 
 A quarter or half of the rows are unseen: rows anywhere, or one block of them. In all of these the same 10 %, 25 % or
 50 % of the columns are hidden. A method is fitted once to the other rows, which are complete, and fills each share of
@@ -94,6 +95,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", metavar="name,name", help=f"of {', '.join(sets)}")
     parser.add_argument("--methods", metavar="name,name", help=f"of {', '.join(METHODS)}")
     parser.add_argument("--splits", metavar="name,name", help=f"of {', '.join(SPLITS)}")
+    parser.add_argument("--row-shares", metavar="n,n", help="percent of the rows that are unseen (25,50)")
     parser.add_argument(
         "--peer-seconds",
         type=float,
@@ -105,7 +107,8 @@ def parsed() -> argparse.Namespace:
     arguments = parser.parse_args()
     quick = arguments.quick
     arguments.seeds = (1 if quick else 3) if arguments.seeds is None else arguments.seeds
-    arguments.row_shares = ROW_SHARES[-1:] if quick else ROW_SHARES
+    shares = [str(share) for share in ROW_SHARES]
+    arguments.row_shares = list(map(int, named(parser, arguments.row_shares, shares, shares[-1:] if quick else None)))
     arguments.only = named(parser, arguments.only, sets, _QUICK_SETS if quick else None)
     arguments.splits = named(parser, arguments.splits, SPLITS, SPLITS[:1] if quick else None)
     fast = [name for name in METHODS if name not in slow]
