@@ -79,10 +79,10 @@ def test_with_two_latents_a_row_that_may_be_anywhere_on_a_ring_is_weighed_as_on_
         density, wanted, wanted_std = on_grid(
             row[0], grid, line[1] - line[0], mean, variance, model._predictor().whereabouts
         )
-        assert model.score_samples(row)[0] == pytest.approx(density, abs=0.1)
+        assert model.score_samples(row)[0] == pytest.approx(density, abs=0.03)
         filled, std = model.impute(row, return_std=True)
-        np.testing.assert_allclose(std[0, 1:], wanted_std[1:], rtol=0.1)
-        np.testing.assert_allclose(filled[0, 1:], wanted[1:], atol=0.1 * wanted_std.max())
+        np.testing.assert_allclose(std[0, 1:], wanted_std[1:], rtol=0.05)
+        np.testing.assert_allclose(filled[0, 1:], wanted[1:], atol=0.05 * wanted_std.max())
 
 
 def test_what_is_hidden_is_filled_nearly_as_well_as_by_the_true_model():

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from dpgplvm.inference.modes import Cloud, explanations, find_modes, leave_freedom, more_modes
-from dpgplvm.inference.row_scales import MAYBE_UNLIKE
+from dpgplvm.inference.row_scales import ALIKE, MAYBE_UNLIKE
 from dpgplvm.inference.whereabouts import Whereabouts
 from dpgplvm.model.latents import Marginals
 from dpgplvm.numerics import computing
@@ -41,8 +41,8 @@ def wavy():
 
 
 def peaks_of(wavy, values, observed, n_peaks):
-    cloud = Cloud.of(wavy)
     with computing():
+        cloud = Cloud.of(wavy)
         return find_modes(wavy, cloud, cloud.starts(values, observed), values, observed, n_peaks)
 
 
@@ -71,14 +71,15 @@ def test_peaks_that_were_missed_are_found_from_places_near_to_them(wavy):
     far = peaks_of(wavy, values[::-1], observed, 2)
     known = far._replace(height=np.full((5, 2), -1e6))
     near = (X + 0.02 * rng.normal(size=X.shape))[:, None]
-    peaks = more_modes(wavy, values, observed, known, near)
+    with computing():
+        peaks = more_modes(wavy, values, observed, known, near)
     assert peaks.at.shape == (5, 2, N_LATENTS)
     np.testing.assert_allclose(peaks.at[:, 0], X, atol=0.05)
     np.testing.assert_array_equal(peaks.of(np.array([3])).at[0], peaks.at[3])
 
 
 def test_what_explains_a_row_near_to_a_start_stays_near_and_explains_it(wavy):
-    """Three columns of few are seen and six latents are free: there is a place near to almost any start."""
+    """Three columns are seen of what six latents do: there is a place near to almost any start."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(8, N_LATENTS))
     starts = X[:, None] + 0.4 * rng.normal(size=(8, 5, N_LATENTS))
@@ -104,3 +105,23 @@ def test_rows_leave_freedom_where_they_show_fewer_columns_than_there_are_latents
     assert leave_freedom(wavy, peaks).tolist() == [True] * 3 + [False] * 3
     wavy.bends = False  # a posterior is one peak then, however wide
     assert not leave_freedom(wavy, peaks).any()
+
+
+def test_there_are_as_many_starts_as_there_are_to_be_however_few_are_apart():
+    """Along a single latent no more than a dozen points are far from each other."""
+
+    class OneLatent:
+        training = Marginals(np.random.default_rng(0).normal(size=(30, 1)), np.full((30, 1), 1e-3))
+        used, row_scales, whereabouts = np.ones(1, dtype=bool), ALIKE, Whereabouts.anywhere(np.zeros(1, dtype=bool))
+
+        def at_points(self, X):
+            return X, np.full_like(X, 0.01)
+
+    with computing():
+        cloud = Cloud.of(OneLatent())
+    starts = cloud.starts(np.array([[0.3], [-1.0]]), np.ones((2, 1)))
+    assert starts.shape == (2, 40, 1)
+    np.testing.assert_allclose(starts[:, 0, 0], [0.3, -1.0], atol=0.1)
+    for of_row in starts[:, :, 0]:
+        assert len(np.unique(of_row)) == 40
+        assert np.abs(np.subtract.outer(of_row[:5], of_row[:5]))[np.triu_indices(5, 1)].min() > 0.3

@@ -23,6 +23,7 @@ import pytest
 
 import dpgplvm
 from dpgplvm.inference.mixed import MixedVariables
+from dpgplvm.inference.whereabouts import Whereabouts
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import NAMED_KERNELS
 from dpgplvm.model.latents import Marginals
@@ -116,6 +117,9 @@ def samples(kernel, noise):
         "values": np.zeros((N, D)),
         "observed": np.ones((N, D)),
         "mixed": [False] if of_columns else [False, True],
+        "whereabouts": Whereabouts.anywhere(np.ones(Q, dtype=bool)),
+        "points": np.zeros((N, Q)),
+        "scales": np.ones(2),
     }
     own = {
         "dpgplvm.inference.objective._bounds_and_adjoint": {

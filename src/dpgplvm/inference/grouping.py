@@ -23,8 +23,7 @@ from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError
 
-# A climb is given up when it would have to go on this many times as fast as it does to get where it should.
-_OPTIMISM = 1.0
+# A climb is given up when it would have to be faster than in its last so many iterations to get where it should.
 _ITERATIONS_WATCHED = 6
 # Columns that go back to where they were have answered the question, unless their latents gained this much by it.
 GAIN_OF_LATENTS = 5.0
@@ -48,7 +47,7 @@ class _Watch:
         self._values.append(value)
         if len(self._values) > _ITERATIONS_WATCHED:
             gain = (value - self._values[-1 - _ITERATIONS_WATCHED]) / _ITERATIONS_WATCHED
-            if value + _OPTIMISM * gain * (self._n_iterations - iteration) < self._wanted:
+            if value + gain * (self._n_iterations - iteration) < self._wanted:
                 raise _Hopeless
 
 

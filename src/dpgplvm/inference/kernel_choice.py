@@ -125,7 +125,7 @@ def _beginnings(
     problems: list[Problem], options: Options, rng: np.random.Generator
 ) -> tuple[list[_Stage], list[_Stage]]:
     """The first beginning of each kernel, and all others."""
-    bends = [problem.model.kernel.rank(options.n_latents) is None for problem in problems]
+    bends = [problem.model.kernel.bends for problem in problems]
     every = beginnings(problems[0].Y, options.n_latents, any(bends))
     plain, others = list[_Stage](), list[_Stage]()
     for problem, seed, own in zip(problems, rng.spawn(len(problems)), bends, strict=True):

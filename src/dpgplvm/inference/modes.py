@@ -8,7 +8,7 @@ steps, all rows side by side, from the best places of a cloud of points that ser
 Columns with little noise make narrow peaks, with others between them and any start. So the first steps are taken with
 noise added to all columns, which leaves the broad ones.
 
-Where fewer columns are seen than there are latents, a posterior is no sum of peaks but a curved tube. Places along it
+Where the columns that are seen leave a latent free, a posterior may be no sum of peaks but a bent tube. Places along it
 are found from the same starts: the nearest to each of them that explain the row.
 """
 
@@ -32,14 +32,15 @@ _BLUR = 0.1  # variance added to that of a column, as a share of what its functi
 # Starts of every row, how many of them may lead to peaks, and how many go on after the first steps; two peaks are one
 # when they are no more standard deviations apart than this.
 _STARTS, _CLIMBED, _KEPT, _SAME_PEAK = 40, 30, 10, 1.0
-_TIGHT = 10.0  # times as much is known of every latent as before anything was seen: then peaks are all that there is
+_KNOWN = 0.2  # the standard deviation of a latent that is as good as known
 _NEARBY = 0.5  # how far from a start what explains a row may be
 _NEGLIGIBLE = 1e-6  # chance of a scale
 _REPEATED = 20.0  # nats that another peak may be lower and still be kept in place of a repetition
 
 
 class Modes(NamedTuple):
-    """Peaks of the posterior of some rows, and Gaussians that have the shape of it there."""
+    """Peaks of the posterior of some rows, or of what it would be near to a start, and Gaussians that have the shape of
+    it there."""
 
     at: np.ndarray  # [S, P, Q]
     information: np.ndarray  # [S, P, Q, Q] inverse covariances
@@ -81,16 +82,21 @@ class Cloud(NamedTuple):
         return cls(points, 1.0 / (spread + blur), predicted, log_prior, near, blur)
 
     def starts(self, values: np.ndarray, observed: np.ndarray) -> np.ndarray:
-        """[S, P, Q]: for every row the points with the highest posterior, blurred, that are not too near to each
-        other."""
+        """[S, P, Q]: for every row the points with the highest posterior, blurred, that are not too near to each other
+        as long as there are such points."""
         pull = self.precision * self.mean
         level = pull * self.mean - np.log(self.precision)
         heights = values @ pull.T - 0.5 * values**2 @ self.precision.T - 0.5 * observed @ level.T + self.log_prior
         starts = []
+        apart, every = heights.copy(), np.arange(len(values))
         for _ in range(_STARTS):
-            chosen = heights.argmax(axis=1)
+            chosen = apart.argmax(axis=1)
+            # Where all are near to one that was chosen: any that was not chosen itself.
+            crowded = ~np.isfinite(apart[every, chosen])
+            chosen[crowded] = heights[crowded].argmax(axis=1)
             starts.append(self.points[chosen])
-            heights = np.where(self.near[chosen], -np.inf, heights)
+            heights[every, chosen] = -np.inf
+            apart[self.near[chosen]] = -np.inf
         return np.stack(starts, axis=1)
 
 
@@ -105,14 +111,14 @@ def find_modes(
 
 
 def leave_freedom(predictor: Predictor, peaks: Modes) -> np.ndarray:
-    """[S] whether there is a latent of which the columns that are seen say little at the highest peak. Where functions
-    are linear that does no harm: a posterior is one peak then."""
+    """[S] whether some latent is not as good as known at the highest peak, so that functions may bend along what is
+    left of it. Those that do not bend make a posterior of one peak."""
     if not predictor.bends:
         return np.zeros(len(peaks.height), dtype=bool)
     highest = peaks.information[np.arange(len(peaks.height)), peaks.height.argmax(axis=1)]
     used = np.flatnonzero(predictor.used)
     least = np.linalg.eigvalsh(highest[:, used[:, None], used])[:, 0]
-    return least < _TIGHT / predictor.whereabouts.variances.min()
+    return least < 1.0 / _KNOWN**2
 
 
 def explanations(predictor: Predictor, starts: np.ndarray, values: np.ndarray, observed: np.ndarray) -> Modes:

@@ -121,10 +121,10 @@ def at_rest(problem: Problem, grouping: Grouping) -> Grouping:
 def _of_latents(problem: Problem, best: Grouping, slopes: Slopes, smoothed: set[bytes]) -> Iterator[_Proposal]:
     """The same groups with other latents: all laid out afresh, once for every grouping, or one of them silent.
 
-    Not for a kernel of finite rank. It has no folds to lay out; its weak latents are no folds either, and though the
+    Not for a linear kernel. It has no folds to lay out; its weak latents are no folds either, and though the
     bound gains a little without them, rows that it has not seen lose.
     """
-    if problem.model.kernel.rank(best.free.inducing.shape[1]) is not None:
+    if not problem.model.kernel.bends:
         return
     groups = canonical(best.labels).tobytes()
     if groups not in smoothed:

@@ -2,10 +2,10 @@
 
 Draws come from Gaussians around the peaks of the posterior, narrow and wide ones, from others around places that
 explain the row, which lie all along it, and from where rows are before anything is seen of them. They are weighted by
-what that mixture is not (importance sampling). Peaks that explain a row
-equally well both count, and a row far from all training rows stays uncertain. The mean weight estimates the row's
-density. How unlike the training rows a row is, its scale, is summed over in the weights, and every draw has one. The
-random numbers are always the same, and the same for all rows, so a row does not depend on the rows that it comes with.
+what that mixture is not (importance sampling). Peaks that explain a row equally well both count, and a row far from all
+training rows stays uncertain. The mean weight estimates the row's density. How unlike the training rows a row is, its
+scale, is summed over in the weights, and every draw has one. The random numbers are always the same, and the same for
+all rows, so a row does not depend on the rows that it comes with.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpgplvm.inference.whereabouts import Whereabouts
 from dpgplvm.model.kernels.base import standard_normal_draws
 
 _PEAKS = 4
-_WIDTHS, _WIDTH_NEARBY = (1.1, 2.5), 1.2  # of the Gaussians that are drawn from, beside those of peaks and places
+_WIDTHS, _WIDTH_NEARBY = (1.1, 2.5), 1.2  # of the Gaussians that are drawn from, in units of the posterior's
 _ROWS_AT_ONCE, _ENTRIES_AT_ONCE = 64, 4_000_000
 # Draws from all Gaussians and from where rows are: at first, and then for rows of which fewer than enough have any
 # weight. Where the first ones do not do, a posterior may be no sum of Gaussians at all.
@@ -136,33 +136,29 @@ class _Proposal(NamedTuple):
         )
 
     def draw(self) -> np.ndarray:
-        """[S, W, Q]: other numbers for every Gaussian, around peaks in mirrored pairs, but the same for all rows."""
+        """[S, W, Q]: other numbers for every Gaussian, in mirrored pairs, but the same for all rows."""
         n_rows, n_gaussians, n_latents = self.centres.shape
-        n_peaks = n_gaussians * self.n_draws
-        pairs = standard_normal_draws(n_peaks + self.n_anywhere, n_latents)[: (n_peaks + self.n_anywhere) // 2]
-        of_peaks, of_others = np.split(pairs, [n_peaks // 2])
-        of_peaks = of_peaks.reshape(n_gaussians, -1, n_latents)
-        standard = np.concatenate([of_peaks, -of_peaks], axis=1)
-        peaks = self.centres[:, :, None] + np.einsum("spqr,pwr->spwq", self.factors, standard)
+        n_around = n_gaussians * self.n_draws
+        pairs = standard_normal_draws(n_around + self.n_anywhere, n_latents)[: (n_around + self.n_anywhere) // 2]
+        of_gaussians, of_others = np.split(pairs, [n_around // 2])
+        of_gaussians = of_gaussians.reshape(n_gaussians, -1, n_latents)
+        standard = np.concatenate([of_gaussians, -of_gaussians], axis=1)
+        around = self.centres[:, :, None] + np.einsum("spqr,pwr->spwq", self.factors, standard)
         scales = self.row_scales.some(self.n_anywhere)
         others = self.whereabouts.draw(np.concatenate([of_others, -of_others]), scales)
-        return np.concatenate([peaks.reshape(n_rows, -1, n_latents), np.tile(others, (n_rows, 1, 1))], axis=1)
+        return np.concatenate([around.reshape(n_rows, -1, n_latents), np.tile(others, (n_rows, 1, 1))], axis=1)
 
     def log_density(self, points: np.ndarray, of_whereabouts: np.ndarray) -> np.ndarray:
         """[S, W] in the units of the log densities [K, S, W] of where rows with each of the scales are."""
+        n_gaussians = self.centres.shape[1]
+        log_total = np.log(n_gaussians * self.n_draws + self.n_anywhere)
+        found = np.log(self.n_anywhere) - log_total + self.row_scales.mixed(of_whereabouts)
         inverses = np.linalg.inv(self.factors)
-        log_determinants = np.log(np.einsum("spqq->spq", self.factors)).sum(axis=2)
-        squares = np.stack(
-            [
-                (((points - self.centres[:, p, None]) @ inverses[:, p].swapaxes(1, 2)) ** 2).sum(axis=2)
-                for p in range(self.centres.shape[1])
-            ],
-            axis=1,
-        )
-        of_peaks = logsumexp(-0.5 * squares - log_determinants[:, :, None], axis=1)
-        total = self.centres.shape[1] * self.n_draws + self.n_anywhere
-        shares = np.log(self.n_draws / total), np.log(self.n_anywhere / total)
-        return np.logaddexp(shares[0] + of_peaks, shares[1] + self.row_scales.mixed(of_whereabouts))
+        levels = np.log(self.n_draws) - log_total - np.log(np.einsum("spqq->spq", self.factors)).sum(axis=2)
+        for p in range(n_gaussians):
+            away = (points - self.centres[:, p, None]) @ inverses[:, p].swapaxes(1, 2)
+            found = np.logaddexp(found, levels[:, p, None] - 0.5 * (away**2).sum(axis=2))
+        return found
 
 
 def _sampled(

@@ -157,7 +157,7 @@ class Predictor(NamedTuple):
         diagonal, found = map(list, zip(*Threads(n_threads).map(of_group, range(free.n_groups)), strict=True))
         noise = np.exp(free.log_noise_precision)
         noise = noise[groups.members] if free.of_columns else np.repeat(noise[:, None], groups.members.shape[1], axis=1)
-        whereabouts = Whereabouts.learned(training, _used(training), not _bends(model, free.inducing))
+        whereabouts = Whereabouts.learned(training, _used(training), not model.kernel.bends)
         return cls(model, theta, free.inducing, groups, noise, diagonal, found, training, whereabouts, n_threads)
 
     @property
@@ -168,7 +168,7 @@ class Predictor(NamedTuple):
     @property
     def bends(self) -> bool:
         """Whether functions can be other than linear."""
-        return _bends(self.model, self.inducing)
+        return self.model.kernel.bends
 
     def literally(self) -> Predictor:
         """As the model has it: new rows are like those learned from, and anywhere under the prior."""
@@ -237,10 +237,6 @@ class Predictor(NamedTuple):
                 mean[:, members[k]] += shares[k] * means[:, k]
                 second[members[k]] += shares[k] * (seconds[k] + noise)
         return np.moveaxis(second - mean.T[:, :, None] * mean.T[:, None, :], 0, 2)
-
-
-def _bends(model: Model, inducing: np.ndarray) -> bool:
-    return model.kernel.rank(inducing.shape[1]) is None
 
 
 def _used(training: Marginals) -> np.ndarray:

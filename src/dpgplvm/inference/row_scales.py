@@ -54,7 +54,7 @@ class RowScales(NamedTuple):
         return np.array(self.values)[(chances[:-1].cumsum(axis=0) < even).sum(axis=0)]
 
     def evened(self) -> RowScales:
-        """Half as likely as these, half as likely as each other: to draw enough of what is rare."""
+        """Halfway between these chances and equal ones: to draw enough of what is rare."""
         return RowScales(self.values, tuple(0.5 * chance + 0.5 / len(self.chances) for chance in self.chances))
 
     def some(self, n_draws: int) -> np.ndarray:

@@ -7,7 +7,7 @@ prior this is the prior, whatever a is; a = 0 always is. How near, a, and how of
 rows are likeliest, each with itself left out.
 
 Where functions are linear, a row that is unlike those learned from is also further out: these variances are as many
-times as large as those of its columns, so that what it is expected to hide does not depend on how unlike it is. A
+times as large as those of its columns, so that what it is expected to hide hardly depends on how unlike it is. A
 function that bends is unknown far out: there rows are where they are, however unlike.
 """
 
@@ -33,7 +33,7 @@ _MOST_ROWS = 256
 _DRAWS = 4  # of every training row, to see how likely it is
 _LEAST_FROM_PRIOR = 0.05  # rows to come may be where no row was
 _WORTH_IT = 0.1  # nats a row
-_SIZES = (64, 512, 4096)  # points evaluated together: few sizes, so that few functions are compiled
+_SIZES = (64, 1024, 4096)  # points evaluated together: few sizes, so that few functions are compiled
 
 
 class Whereabouts(NamedTuple):
@@ -87,7 +87,7 @@ class Whereabouts(NamedTuple):
                 best, gain = cls.near(mean, variance, stretches, nearness, from_prior), gained
         return best
 
-    def log_density(self, points: np.ndarray, scales: Sequence[float] = (1.0,)) -> np.ndarray:
+    def log_density(self, points: np.ndarray, scales: Sequence[float]) -> np.ndarray:
         """[K, ...] at points [..., Q] of rows with K scales."""
         flat = points.reshape(-1, points.shape[-1])
         of_scales = np.array(scales) if self.stretches.any() else np.ones(1)
@@ -96,7 +96,7 @@ class Whereabouts(NamedTuple):
             n_points = some.stop - some.start
             found = _log_densities(self, padded(flat[some], size_for(n_points, _SIZES)), of_scales)
             parts.append(np.asarray(found)[:, :n_points])
-        found = np.concatenate(parts, axis=1).reshape(-1, *points.shape[:-1])
+        found = np.concatenate(parts, axis=1).reshape(len(of_scales), *points.shape[:-1])
         return np.broadcast_to(found, (len(scales), *found.shape[1:]))
 
     def expand(self, points: np.ndarray, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -104,7 +104,7 @@ class Whereabouts(NamedTuple):
         latent with the chances of the Gaussians as they are here."""
         joint = self._joint(points, scale)
         chances = softmax(joint, axis=1)
-        precisions = 1.0 / (self.variances * np.where(self.stretches, scale, 1.0))
+        precisions = 1.0 / self._stretched(self.variances, scale)
         precision = chances @ precisions
         return chances @ (self.centres * precisions) - precision * points, precision
 
@@ -113,12 +113,15 @@ class Whereabouts(NamedTuple):
         share, give or take one."""
         even = (np.arange(len(standard)) + 0.5) / len(standard)
         which = np.minimum(np.searchsorted(self.shares.cumsum(), even), len(self.shares) - 1)
-        variances = self.variances[which] * np.where(self.stretches, scales[:, None], 1.0)
+        variances = self._stretched(self.variances[which], scales[:, None])
         return self.centres[which] + np.sqrt(variances) * standard
+
+    def _stretched(self, variances: np.ndarray, scales: np.ndarray | float) -> np.ndarray:
+        return variances * np.where(self.stretches, scales, 1.0)
 
     def _joint(self, points: np.ndarray, scale: float = 1.0) -> np.ndarray:
         """[S, G] the log density with each of the Gaussians."""
-        variances = self.variances * np.where(self.stretches, scale, 1.0)
+        variances = self._stretched(self.variances, scale)
         with np.errstate(divide="ignore"):
             level = np.log(self.shares) - 0.5 * (np.log(variances) + self.centres**2 / variances).sum(axis=1)
         terms = np.concatenate([-0.5 / variances, self.centres / variances], axis=1)

@@ -34,7 +34,7 @@ def climb_without_search(
     if start is not None:
         return climbing.to_the_end(climbing.variables_of(start))
     n_laid_out, n_told = (min(most, options.max_iter // 4) for most in (_LAY_OUT, _TELL_APART))
-    bends = n_laid_out > 0 and model.kernel.rank(options.n_latents) is None
+    bends = n_laid_out > 0 and model.kernel.bends
     begun = []
     for beginning in beginnings(Y, options.n_latents, bends):
         free = start_from_embedding(model, Y, *options.sizes, rng, options.noise, beginning=beginning)

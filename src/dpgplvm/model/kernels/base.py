@@ -71,6 +71,7 @@ class Kernel(ABC):
 
     parameters: ClassVar[dict[str, Parameter]]
     n_draws: ClassVar[int] = 64
+    bends: ClassVar[bool] = True  # whether functions can be other than linear
 
     @abstractmethod
     def value(self, theta: Parameters, X: Float[Array, "N Q"], Z: Float[Array, "M Q"]) -> Float[Array, "N M"]:

@@ -17,6 +17,7 @@ class Linear(Kernel):
     """ARD linear kernel; `slope_variances` are the prior variances of a column's slope along each latent."""
 
     parameters: ClassVar[dict[str, Parameter]] = {"slope_variances": Parameter(per_latent=True, role="relevance")}
+    bends: ClassVar[bool] = False
 
     def value(self, theta: Parameters, X: Float[Array, "N Q"], Z: Float[Array, "M Q"]) -> Float[Array, "N M"]:
         return (X * theta["slope_variances"]) @ Z.T
