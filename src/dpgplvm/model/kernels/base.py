@@ -48,7 +48,8 @@ class Kernel(ABC):
     kernel that has closed forms overrides `psi0`, `psi1`, `psi2` and `psi2_of_rows`, and `slopes` to be quick about new
     rows (and nothing else in the library has to change).
 
-    `theta` holds the natural, positive values of one group, by name. Kernels are hashable constants, so an instance
+    `bends` is False where all functions are linear: then nothing is laid out in folds, and rows unlike those learned
+    from are looked for further out. `theta` holds the natural, positive values of one group, by name. Kernels are hashable constants, so an instance
     must not be changed once it is made; a frozen dataclass does that.
 
     Examples
@@ -71,7 +72,7 @@ class Kernel(ABC):
 
     parameters: ClassVar[dict[str, Parameter]]
     n_draws: ClassVar[int] = 64
-    bends: ClassVar[bool] = True  # whether functions can be other than linear
+    bends: ClassVar[bool] = True
 
     @abstractmethod
     def value(self, theta: Parameters, X: Float[Array, "N Q"], Z: Float[Array, "M Q"]) -> Float[Array, "N M"]:
