@@ -49,7 +49,9 @@ class Kernel(ABC):
     rows (and nothing else in the library has to change).
 
     `bends` is False where all functions are linear: then nothing is laid out in folds, and rows unlike those learned
-    from are looked for further out. `theta` holds the natural, positive values of one group, by name. Kernels are hashable constants, so an instance
+    from are looked for further out.
+
+    `theta` holds the natural, positive values of one group, by name. Kernels are hashable constants, so an instance
     must not be changed once it is made; a frozen dataclass does that.
 
     Examples
