@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import jax
@@ -11,50 +10,34 @@ import numpy as np
 import pytest
 import witness
 from hypothesis import given
-from hypothesis import strategies as st
-from jax.scipy.linalg import solve_triangular
+from per_column_problems import (
+    JITTER,
+    KERNELS,
+    D,
+    M,
+    N,
+    Q,
+    T,
+    as_arrays,
+    as_statistics,
+    in_paper,
+    random_group,
+    random_problem,
+    seeds,
+)
 from scipy.stats import multivariate_normal
 
 from dpgplvm.inference.objective import Objective
-from dpgplvm.model.bound import Model, elbo_terms, group_bounds
+from dpgplvm.model.bound import Model, group_bounds
 from dpgplvm.model.by_column import mean_weights
 from dpgplvm.model.collapsed import column_bounds, factorise
 from dpgplvm.model.kernels import NAMED_KERNELS, RBF
 from dpgplvm.model.latents import Marginals
 from dpgplvm.model.per_column import Columns, bounds_of_columns, diagonalise
 from dpgplvm.model.posterior import inducing_weights
-from dpgplvm.model.state import Free
-from dpgplvm.model.statistics import Statistics
 from dpgplvm.model.table import Table
 
 pytestmark = pytest.mark.usefixtures("float64")
-
-KERNELS = sorted(NAMED_KERNELS)
-N, D, Q, M, T = 6, 5, 2, 4, 3
-JITTER = 1e-6
-seeds = st.integers(0, 2**32 - 1)
-
-
-def random_group(seed, kernel="rbf"):
-    """K and psi statistics of a group, from the witness, a table, and noise and scale of its columns."""
-    rng = np.random.default_rng(seed)
-    K, psi, _ = witness.random_group(kernel, rng, N, Q, M)
-    columns = Columns(np.exp(rng.uniform(-2.0, 4.0, size=D)), np.exp(rng.uniform(-1.5, 1.5, size=D)))
-    return K, psi, rng.normal(size=(N, D)), columns, rng
-
-
-def as_statistics(psi, Y):
-    psi0, psi1, psi2 = psi
-    return jax.tree.map(jnp.asarray, Statistics(float(len(Y)), psi0, psi1.T @ Y, psi2, (Y**2).sum(axis=0)))
-
-
-def as_arrays(K, columns, psi, Y):
-    return jnp.asarray(K), jax.tree.map(jnp.asarray, columns), as_statistics(psi, Y)
-
-
-def in_paper(K, beta, scale, psi, y):
-    """The density of y is that of y / s, with a precision that is s^2 as large, divided by s for every row."""
-    return witness.column_bound(K, beta * scale**2, *psi, y / scale) - len(y) * np.log(scale)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -86,115 +69,6 @@ def test_with_one_noise_for_all_it_is_the_shared_bound(kernel, seed):
     K, columns, statistics = as_arrays(K, Columns(np.full(D, noise[0]), np.ones(D)), psi, Y)
     shared = column_bounds(K, jnp.asarray(noise[0]), statistics)
     np.testing.assert_allclose(bounds_of_columns(K, columns, statistics), shared, rtol=1e-10)
-
-
-def column_by_column(K, columns, statistics):
-    """Every column with factorisations of its own, for automatic differentiation."""
-    n, psi0, psi1_y, psi2, y_squared = statistics
-    L = jnp.linalg.cholesky(K)
-    W = solve_triangular(L, solve_triangular(L, psi2, lower=True).T, lower=True)
-    bounds = []
-    for d in range(D):
-        s = columns.scale[d]
-        beta = columns.noise_precision[d] * s**2
-        La = jnp.linalg.cholesky(jnp.eye(M) + beta * W)
-        C = solve_triangular(La, solve_triangular(L, psi1_y[:, d] / s, lower=True), lower=True)
-        F = 0.5 * n * jnp.log(beta / (2.0 * jnp.pi)) - jnp.log(jnp.diagonal(La)).sum() - n * jnp.log(s)
-        bounds.append(F - 0.5 * beta * (psi0 - jnp.trace(W) + y_squared[d] / s**2) + 0.5 * beta**2 * (C**2).sum())
-    return jnp.stack(bounds)
-
-
-@jax.jit
-def both_adjoints(K, columns, statistics, weights):
-    ours, pull_back = jax.vjp(bounds_of_columns, K, columns, statistics)
-    plain, plain_pull_back = jax.vjp(column_by_column, K, columns, statistics)
-    return (ours, pull_back(weights)), (plain, plain_pull_back(weights))
-
-
-def assert_same_adjoint(inputs, weights):
-    ours, plain = both_adjoints(*inputs, jnp.asarray(weights))
-    np.testing.assert_allclose(ours[0], plain[0], rtol=1e-10)
-    for found, wanted in zip(jax.tree.leaves(ours[1]), jax.tree.leaves(plain[1]), strict=True):
-        # Only symmetric changes of a symmetric matrix mean anything.
-        wanted = 0.5 * (wanted + wanted.T) if wanted.shape == (M, M) else wanted
-        np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-9 * np.abs(wanted).max())
-
-
-@given(seed=seeds)
-def test_adjoint_matches_automatic_differentiation(seed):
-    K, psi, Y, columns, rng = random_group(seed)
-    assert_same_adjoint(as_arrays(K, columns, psi, Y), rng.normal(size=D))
-
-
-def coinciding(rng, eigenvalues):
-    """K and Psi2 that are diagonal in the same basis, with these eigenvalues of K^-1 Psi2, and what goes with them."""
-    root = rng.normal(size=(M, M)) + 2.0 * np.eye(M)
-    basis = np.linalg.qr(rng.normal(size=(M, M)))[0]
-    white = basis * np.asarray(eigenvalues) @ basis.T
-    psi1 = rng.normal(size=(N, M)) @ (0.3 * basis * np.sqrt(eigenvalues)).T @ root.T
-    return root @ root.T, (float(np.sum(eigenvalues)) + 1.0, psi1, root @ white @ root.T)
-
-
-@pytest.mark.parametrize(
-    "eigenvalues",
-    [(2.0, 2.0, 2.0, 2.0), (3.0, 3.0, 0.5, 0.5), (4.0, 1.0, 0.0, 0.0), (1.0, 1.0 + 1e-13, 1.0 - 1e-13, 0.2)],
-    ids=["all", "pairs", "zeros", "nearly"],
-)
-def test_adjoint_where_eigenvalues_coincide(eigenvalues):
-    """The derivative of an eigenvector does not exist there; that of the bound does."""
-    _, _, Y, columns, rng = random_group(1)
-    K, psi = coinciding(rng, eigenvalues)
-    assert_same_adjoint(as_arrays(K, columns, psi, Y), rng.normal(size=D))
-
-
-@pytest.mark.parametrize("eigenvalues", [None, (2.0, 2.0, 2.0, 2.0)], ids=["random", "coinciding"])
-def test_adjoint_matches_derivatives_of_the_paper(eigenvalues):
-    K, psi, Y, columns, rng = random_group(2)
-    if eigenvalues is not None:
-        K, psi = coinciding(rng, eigenvalues)
-    weights = rng.normal(size=D)
-    _, pull_back = jax.vjp(bounds_of_columns, *as_arrays(K, columns, psi, Y))
-    d_K, d_columns, d_statistics = pull_back(jnp.asarray(weights))
-
-    def total(at):
-        psi = at["psi0"], at["psi1"], 0.5 * (at["psi2"] + at["psi2"].T)
-        K = 0.5 * (at["K"] + at["K"].T)
-        each = zip(at["noise"], at["scale"], Y.T, strict=True)
-        return weights @ np.array([in_paper(K, beta, scale, psi, y) for beta, scale, y in each])
-
-    at = dict(zip(("K", "noise", "scale", "psi0", "psi1", "psi2"), (K, *columns, *psi), strict=True))
-    wanted = witness.derivatives(total, at)
-    found = {
-        "K": d_K,
-        "noise": d_columns.noise_precision,
-        "scale": d_columns.scale,
-        "psi0": d_statistics.psi0,
-        "psi1": Y @ d_statistics.psi1_y.T,  # the chain rule through Psi1'Y
-        "psi2": d_statistics.psi2,
-    }
-    for name, value in found.items():
-        size = np.abs(wanted[name]).max()
-        np.testing.assert_allclose(value, wanted[name], rtol=1e-7, atol=1e-8 * size, err_msg=name)
-
-
-def test_adjoint_matches_finite_differences_in_every_input():
-    K, psi, Y, columns, rng = random_group(3)
-    inputs = as_arrays(K, columns, psi, Y)
-    weights = jnp.asarray(rng.normal(size=D))
-    _, pull_back = jax.vjp(bounds_of_columns, *inputs)
-    leaves, structure = jax.tree.flatten(inputs)
-    bounds = jax.jit(bounds_of_columns)
-    for i, slope in enumerate(jax.tree.leaves(pull_back(weights))):
-        direction = rng.normal(size=leaves[i].shape)
-        direction = direction + direction.T if leaves[i].shape == (M, M) else direction * np.abs(leaves[i])
-        step = 1e-4 * float(jnp.abs(leaves[i]).max()) / np.abs(direction).max()
-
-        def moved(share, i=i, direction=direction, step=step):
-            changed = [*leaves[:i], leaves[i] + share * step * direction, *leaves[i + 1 :]]
-            return weights @ bounds(*jax.tree.unflatten(structure, changed))
-
-        differences = (8.0 * (moved(1) - moved(-1)) - (moved(2) - moved(-2))) / (12.0 * step)
-        np.testing.assert_allclose(jnp.vdot(slope, direction), differences, rtol=1e-5, err_msg=str(i))
 
 
 def test_the_spectrum_is_what_it_says():
@@ -302,42 +176,6 @@ def test_at_absurd_precisions_a_bound_is_small_or_not_a_number(gaps):
     assert np.isfinite(found[1e-6, 2.0]).all()
 
 
-def random_problem(seed, kernel):
-    rng = np.random.default_rng(seed)
-    n_inducing = Q if kernel == "linear" else 3  # more, and the linear kernel's K would be singular
-    free = witness.random_free(kernel, rng, N, Q, n_inducing, T)
-    free = Free(
-        latents={name: jnp.asarray(free[name]) for name in ("mean", "log_variance")},
-        inducing=jnp.asarray(free["inducing"]),
-        log_theta={name: jnp.asarray(free[name]) for name in witness.PARAMETERS[kernel]},
-        log_noise_precision=jnp.asarray(rng.uniform(-1.0, 2.0, size=D)),
-        log_scale=jnp.asarray(rng.normal(scale=0.5, size=D)),
-    )
-    return free, rng.normal(size=(N, D))
-
-
-@partial(jax.jit, static_argnames="model")
-def bound_and_gradient(model, state, table):
-    return jax.value_and_grad(lambda free: elbo_terms(model, replace(state, free=free), table).total)(state.free)
-
-
-@pytest.mark.parametrize(("kernel", "held"), [*((kernel, False) for kernel in KERNELS), ("rbf", True)])
-def test_gradient_of_the_objective_is_that_of_the_bound(kernel, held):
-    model = Model(NAMED_KERNELS[kernel], jitter=JITTER)
-    free, Y = random_problem(9, kernel)
-    phi = np.random.default_rng(0).dirichlet(np.ones(T), size=D) if held else None
-    evaluation = Objective(model, Y, phi).evaluate(free)
-    value, gradient = bound_and_gradient(model, jax.tree.map(jnp.asarray, evaluation.state), Table(Y))
-    np.testing.assert_allclose(evaluation.value, value, rtol=1e-11)
-    assert jax.tree.structure(evaluation.gradient) == jax.tree.structure(gradient)
-    for (path, found), wanted in zip(
-        jax.tree_util.tree_leaves_with_path(evaluation.gradient), jax.tree.leaves(gradient), strict=True
-    ):
-        atol = 1e-8 * np.abs(wanted).max()
-        np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=atol, err_msg=str(path))
-        assert np.abs(found).max() > 0.0, path
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_bound_of_a_state_is_the_papers_column_by_column(kernel):
     model = Model(NAMED_KERNELS[kernel], jitter=JITTER)
@@ -354,27 +192,6 @@ def test_the_bound_of_a_state_is_the_papers_column_by_column(kernel):
             for d, s in enumerate(scale)
         ]
         np.testing.assert_allclose(evaluation.bounds[:, t], wanted, rtol=1e-8)
-
-
-def test_gradient_of_the_objective_matches_differences_of_the_profiled_value():
-    """Envelope theorem: the assignments move as well, but add nothing to the slope."""
-    model = Model(RBF(), jitter=JITTER)
-    free, Y = random_problem(11, "rbf")
-    rng = np.random.default_rng(1)
-    # Every column listens a little to each group, or else nothing would move.
-    nearly = {name: value[:1] + 0.1 * rng.normal(size=value.shape) for name, value in free.log_theta.items()}
-    free = replace(free, log_theta=nearly)
-    direction = jax.tree.map(lambda value: rng.normal(size=value.shape), free)
-    objective, step = Objective(model, Y), 1e-3
-
-    def evaluate(share):
-        return objective.evaluate(jax.tree.map(lambda value, way: value + share * step * way, free, direction))
-
-    here, one, minus_one, two, minus_two = (evaluate(share) for share in (0, 1, -1, 2, -2))
-    assert np.abs(one.state.phi - here.state.phi).max() > 1e-5
-    slope = sum(jax.tree.leaves(jax.tree.map(np.vdot, here.gradient, direction)))
-    differences = (8.0 * (one.value - minus_one.value) - (two.value - minus_two.value)) / (12.0 * step)
-    np.testing.assert_allclose(slope, differences, rtol=1e-6)
 
 
 def test_weights_of_a_state_are_those_of_its_columns():

@@ -2,63 +2,20 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from scales import CHANCES, SCALES
 from scipy.stats import kstest, norm
-from sklearn.base import clone
+from small_models import dpgplvm, gplvm, mrd
 
-from dpgplvm import DPGPLVM, MRD, BayesianGPLVM
-from dpgplvm.datasets import make_views
 from dpgplvm.numerics import computing
-
-NAMES = ["hip", "knee", "ankle", "heel", "toe", "wrist", "elbow", "thumb", "palm", "neck"]
-SMALL = {"n_latents": 2, "n_inducing": 12, "random_state": 0}
-
-
-@pytest.fixture(scope="module")
-def table():
-    return 5.0 + 3.0 * make_views(n_samples=110, latents=((0,), (1,)), columns=5, random_state=1).Y
-
-
-@pytest.fixture(scope="module")
-def new(table):
-    """New rows, with gaps."""
-    rows = table[80:].copy()
-    rows[np.random.default_rng(0).random(rows.shape) < 0.3] = np.nan
-    return rows
-
-
-def gplvm(**changes):
-    return BayesianGPLVM(**{**SMALL, **changes})
-
-
-def mrd(**changes):
-    return MRD(**{**SMALL, "views": ["legs"] * 5 + ["arms"] * 5, "noise": "column", **changes})
-
-
-def dpgplvm(**changes):
-    return DPGPLVM(**{**SMALL, "truncation": 3, "kernel": "rbf", **changes})
 
 
 @pytest.fixture(scope="module", params=[gplvm, dpgplvm], ids=["BayesianGPLVM", "DPGPLVM"])
 def fitted(request, table):
     return request.param().fit(table[:80])
-
-
-@pytest.fixture(scope="module")
-def model(table):
-    return mrd().fit(table[:80])
-
-
-@pytest.fixture(scope="module")
-def framed(table):
-    return mrd().fit(pd.DataFrame(table[:80], columns=NAMES))
 
 
 def test_rows_of_the_fit_are_where_the_fit_has_them(fitted, table):
@@ -173,20 +130,6 @@ def test_a_number_that_stands_for_a_gap_spoils_no_sums(model, table, value):
     assert (std[:, 6] < 4.0 * 3.0 * table.std(axis=0)[6]).all()
 
 
-def test_latents_are_found_by_their_names(model):
-    names = list(model.get_feature_names_out())
-    X = pd.DataFrame(model.latents_[:5], columns=names)
-    wanted = model.predict(model.latents_[:5])
-    assert np.array_equal(model.predict(X[names[::-1]]), wanted)
-    assert np.array_equal(model.predict(pl.DataFrame(X)[names[::-1]]), wanted)
-    other = X.set_axis(["a", "b"], axis=1)  # no names that it knows: by position
-    assert np.array_equal(model.predict(other), wanted)
-    with pytest.raises(ValueError, match="X has columns 'mrd0' and not the other latents of 'mrd0', 'mrd1': give all"):
-        model.predict(X.rename(columns={"mrd1": "b"}))
-    as_number = model.predict(X, variance=0.2, return_std=True)
-    np.testing.assert_array_equal(as_number, model.predict(X, variance=np.full(X.shape, 0.2), return_std=True))
-
-
 def test_densities_are_of_the_users_units(table, new):
     # A power of two costs no digits, so that both fits are the same.
     model, scaled = (mrd().fit(factor * table[:80]) for factor in (1.0, 8.0))
@@ -284,76 +227,6 @@ def test_samples_look_like_the_table(fitted, table):
     np.testing.assert_allclose(drawn.std(axis=0), table[:80].std(axis=0), rtol=0.4)
     assert np.array_equal(drawn, fitted.sample(2000, random_state=0))
     assert not np.array_equal(drawn, fitted.sample(2000, random_state=1))
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-def test_frames_come_back_as_they_came(table, new, frame):
-    def make(values, names):
-        return frame(values, columns=names) if frame is pd.DataFrame else frame(values, schema=names)
-
-    model = mrd().fit(make(table[:80], NAMES))
-    order = [3, 0, 5, 1, 9, 4, 2, 8, 6, 7]
-    names = [NAMES[d] for d in order]
-    shuffled = make(new[:, order], names)
-    filled, std = model.impute(shuffled, return_std=True)
-    assert isinstance(filled, frame)
-    assert list(filled.columns) == list(std.columns) == names
-    np.testing.assert_allclose(filled.to_numpy(), model.impute(make(new, NAMES)).to_numpy()[:, order], rtol=1e-9)
-    predicted = model.predict(model.transform(shuffled))
-    assert isinstance(predicted, frame)
-    assert list(predicted.columns) == NAMES
-    assert list(model.sample(2, random_state=0).columns) == NAMES
-
-
-def test_square_frames_of_polars_are_not_turned(table):
-    model = mrd().fit(pl.DataFrame(table[:80], schema=NAMES))
-    square = table[80:90].copy()
-    square[2, 3] = np.nan
-    filled = model.impute(pl.DataFrame(square, schema=NAMES, orient="row").fill_nan(None)[NAMES[::-1]])
-    kept = ~np.isnan(square[:, ::-1])
-    assert np.array_equal(filled.to_numpy()[kept], square[:, ::-1][kept])
-
-
-def test_columns_that_are_named_by_numbers_are_found_by_them(table, new):
-    model = mrd().fit(pd.DataFrame(table[:80]))
-    wanted = model.impute(pd.DataFrame(new))
-    turned = model.impute(pd.DataFrame(new)[list(range(9, -1, -1))])
-    assert list(turned.columns) == list(range(9, -1, -1))
-    np.testing.assert_allclose(turned[list(range(10))], wanted, rtol=1e-9)
-    assert list(model.predict(model.latents_[:2]).columns) == list(range(10))
-
-
-def test_a_model_of_an_array_takes_frames_of_any_types(model, new):
-    frame = pd.DataFrame(new, columns=NAMES)
-    wanted = model.impute(new)
-    np.testing.assert_allclose(model.impute(frame.astype("Float64")).to_numpy(dtype=float), wanted)
-    np.testing.assert_allclose(model.impute(pl.DataFrame(new, schema=NAMES).fill_nan(None)).to_numpy(), wanted)
-
-
-def test_a_frame_keeps_its_index_and_the_types_of_columns_without_gaps(table, framed):
-    frame = pd.DataFrame(np.round(table[80:]), columns=NAMES, index=pd.RangeIndex(100, 130))
-    frame["hip"] = frame["hip"].astype(int)
-    frame.loc[103, "knee"] = np.nan
-    filled = framed.impute(frame)
-    assert filled.index.equals(frame.index)
-    assert filled["hip"].dtype == frame["hip"].dtype
-    assert np.isfinite(filled.loc[103, "knee"])
-    assert np.isnan(frame.loc[103, "knee"])  # the user's own is left alone
-
-
-def test_scikit_learn_names_the_latents(model, table, new):
-    assert list(model.get_feature_names_out()) == [f"mrd{q}" for q in range(model.n_latents_)]
-    named = mrd().set_output(transform="pandas").fit(table[:80]).transform(new)
-    assert list(named.columns) == list(model.get_feature_names_out())
-    assert model.__sklearn_tags__().input_tags.allow_nan
-
-
-def test_a_model_survives_pickling_and_cloning(model, new):
-    wanted = model.impute(new)
-    again = pickle.loads(pickle.dumps(model))
-    assert again._kept.predictor is None
-    assert np.array_equal(again.impute(new), wanted)
-    assert clone(model).get_params()["n_latents"] == 2
 
 
 @pytest.mark.parametrize(
