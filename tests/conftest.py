@@ -32,8 +32,11 @@ _check_shapes()
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
-# What runs a few times is not worth optimising: half of the time that tests take is compiling.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+# What runs a few times is not worth optimising: half of the time that tests took was compiling.
+if "COMPILE_AS_FOR_USERS" not in os.environ:
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    hurry = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {hurry}"
 os.environ.setdefault("MPLBACKEND", "Agg")  # pictures are drawn, not shown
 
 hypothesis.settings.register_profile("repeatable", max_examples=15, deadline=None, derandomize=True)
@@ -56,17 +59,6 @@ def float64():
 
     with computing():
         yield
-
-
-@pytest.fixture(scope="module")
-def compiled_as_for_users():
-    """With all optimisations of the compiler, for numbers that have witnesses elsewhere."""
-    import jax
-
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture

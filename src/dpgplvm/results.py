@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -11,6 +10,7 @@ from jaxtyping import Array
 
 from dpgplvm.inference.climb import Climb
 from dpgplvm.inference.compiled import marginals_of, weights_of
+from dpgplvm.inference.compiling import compiles_fast
 from dpgplvm.inference.fit import Fit
 from dpgplvm.inference.grouping import Problem
 from dpgplvm.inference.moves import Move
@@ -117,7 +117,7 @@ def results(model: Model, ended: Fit, Y: np.ndarray) -> Results:
     )
 
 
-@partial(jax.jit, static_argnames="model")
+@compiles_fast("model")
 def _relevance(model: Model, state: State, weights: Array) -> Relevance:
     return relevance(model, state, weights)
 

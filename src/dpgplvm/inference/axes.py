@@ -8,7 +8,6 @@ made.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -18,6 +17,7 @@ from jax.scipy.linalg import solve
 from jaxtyping import Array, Float
 
 from dpgplvm.inference.compiled import marginals_of
+from dpgplvm.inference.compiling import compiles_fast
 from dpgplvm.model.bound import Model
 from dpgplvm.model.latents import Marginals
 from dpgplvm.model.posterior import mean_at
@@ -47,7 +47,7 @@ def slopes(model: Model, state: State, weights: Float[Array, "T M D"]) -> Slopes
     return Slopes(*map(np.asarray, _slopes(model, state, weights)))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiles_fast("model")
 def _slopes(
     model: Model, state: State, weights: Float[Array, "T M D"]
 ) -> tuple[Float[Array, "D Q Q"], Float[Array, " D"], Float[Array, " D"]]:
@@ -165,7 +165,7 @@ def _best_angles(pp: np.ndarray, qq: np.ndarray, pq: np.ndarray, weights: np.nda
     return np.where(tried.min(axis=-1) < still - 1e-12, best, 0.0)
 
 
-@jax.jit
+@compiles_fast()
 def _spread(marginals: Marginals) -> tuple[Array, Array]:
     return spread_of_latents(marginals)
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from dpgplvm.inference.compiling import compiles_fast
 from dpgplvm.model.bound import Model
 from dpgplvm.model.latents import LatentParameters, Marginals
 from dpgplvm.model.posterior import inducing_weights
 from dpgplvm.model.state import State
 from dpgplvm.model.table import Table
 
-# Groups have threads of their own; XLA's, inside of one group, cost more than they gain at every size measured.
-ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
-# What is small runs as fast when it is compiled in half the time.
-SMALL = ONE_THREAD | {"xla_backend_optimization_level": 0}
 _BLOCK_BYTES = 32 * 2**20
 LARGEST_JITTER = 1e-2
 
@@ -47,7 +43,7 @@ def padded(values: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([values, np.repeat(values[-1:], size - len(values), axis=0)])
 
 
-@partial(jax.jit, static_argnames="model", compiler_options=SMALL)
+@compiles_fast("model")
 def marginals_of(model: Model, latents: LatentParameters) -> Marginals:
     """Mean and variance of every latent coordinate of every row."""
     return model.latent_prior.marginals(latents)
@@ -68,6 +64,6 @@ def with_enough_jitter(function: Callable[[Model], Any], model: Model) -> Any:
     return found
 
 
-@partial(jax.jit, static_argnames=("model", "block"), compiler_options=ONE_THREAD)
+@compiles_fast("model", "block")
 def _weights(model: Model, state: State, table: Table, block: int | None) -> Array:
     return inducing_weights(model, state, table, block)

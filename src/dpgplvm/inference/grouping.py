@@ -92,6 +92,7 @@ class Problem(NamedTuple):
     Y: np.ndarray
     ceiling: Ceiling = NO_CEILING
     reporter: Reporter = SILENT
+    brief: bool = False  # some dozens of evaluations are all that is asked for
 
     def fit(
         self,
@@ -114,13 +115,16 @@ class Problem(NamedTuple):
         try:
             start = self._held(start, labels, n_held, tol, _Watch(wanted, n_held + n_free))
             if not np.array_equal(canonical(labels), canonical(best.labels)):
-                freed = Objective(self.model, self.Y, n_in_play=labels.max() + 1).evaluate(start)
+                freed = self._objective(labels.max() + 1).evaluate(start)
                 back = np.array_equal(canonical(np.asarray(freed.state.phi).argmax(axis=1)), canonical(best.labels))
                 if back and freed.value < best.climb.value + GAIN_OF_LATENTS:
                     return None
             return self._inferred(start, labels, n_free, tol, _Watch(wanted, n_free))
         except (NumericalError, _Hopeless):
             return None
+
+    def _objective(self, n_in_play: int, assignments: np.ndarray | None = None) -> Objective:
+        return Objective(self.model, self.Y, assignments, n_in_play, brief=self.brief)
 
     def _held(
         self,
@@ -134,13 +138,13 @@ class Problem(NamedTuple):
         if not max_iter:
             return start
         one_hot = np.eye(start.n_groups)[labels]
-        objective = Objective(self.model, self.Y, one_hot, labels.max() + 1)
+        objective = self._objective(labels.max() + 1, one_hot)
         return self._climbed(objective, start, max_iter, tol, watch, hold).state.free
 
     def _inferred(
         self, start: Free, labels: np.ndarray, max_iter: int, tol: float, watch: Callback | None = None
     ) -> Grouping:
-        objective = Objective(self.model, self.Y, n_in_play=labels.max() + 1)
+        objective = self._objective(labels.max() + 1)
         return self.judge(self._climbed(objective, start, max_iter, tol, watch))
 
     def _climbed(
@@ -166,10 +170,10 @@ class Problem(NamedTuple):
         order = np.argsort(-sizes, kind="stable")
         n_groups = int((sizes > OCCUPIED).sum())
         free = reordered(ended.state.free, order)
-        tidy = Objective(self.model, self.Y, n_in_play=n_groups).evaluate(free)
+        tidy = self._objective(n_groups).evaluate(free)
         state = jax.tree.map(np.asarray, tidy.state)
         ended = ended._replace(state=state, terms=jax.tree.map(np.asarray, tidy.terms), value=tidy.value)
-        corrected = corrected_bound(self.model, self.Y, tidy, n_groups)
+        corrected = corrected_bound(self.model, self.Y, tidy, n_groups, self.brief)
         return Grouping(self.model, ended, corrected, n_groups, np.asarray(tidy.bounds))
 
     def smoothed(self, grouping: Grouping, slopes: Slopes) -> Free:

@@ -76,7 +76,7 @@ def _judged(
     """Log density and squared error of rows that were held out, after some iterations with the others alone."""
     mean, variance = (np.asarray(part)[learned] for part in marginals_of(grouping.model, grouping.free.latents))
     start = replace(grouping.free, latents=grouping.model.latent_prior.start(jnp.asarray(mean), jnp.asarray(variance)))
-    others = problem._replace(model=grouping.model, Y=problem.Y[learned])
+    others = problem._replace(model=grouping.model, Y=problem.Y[learned], brief=True)
     try:
         forgetful = others.fit(start, grouping.labels, 0, _ITERATIONS, _TOLERANCE)
         # A kernel that fits badly must not be excused by calling the rows unlike those that were learned from.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from dpgplvm.inference.compiling import runs_fast
 from dpgplvm.inference.objective import Evaluation
 from dpgplvm.model import sticks as dp
 from dpgplvm.model.bound import Model, elbo_terms
@@ -47,7 +47,7 @@ class MixedObjective:
             return Evaluation(float(value), gradient, state, terms)
 
 
-@partial(jax.jit, static_argnames="model")
+@runs_fast("model")
 def _evaluate(model: Model, variables: MixedVariables, held, table: Table):
     prior = model.concentration
 

@@ -11,7 +11,7 @@ is computed once, and nothing of size N x M^2 outlives a call.
 
 from __future__ import annotations
 
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from dpgplvm.inference.compiled import LARGEST_JITTER, ONE_THREAD, SMALL, marginals_of, rows_per_block
+from dpgplvm.inference.compiled import LARGEST_JITTER, marginals_of, rows_per_block
+from dpgplvm.inference.compiling import compiles_fast, runs_fast
 from dpgplvm.inference.threads import Threads
 from dpgplvm.model import sticks as dp
 from dpgplvm.model.bound import Model, Terms, group_bounds, other_terms
@@ -58,6 +59,8 @@ class Objective:
         Columns may use only the first so many groups; None: all. The others are spare, and cost nothing.
     n_threads : int or None
         Groups evaluated at once; None takes one for each core that the process may use.
+    brief : bool
+        There will be some dozens of evaluations, not hundreds: compiling for speed would take longer than it saves.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Objective:
         assignments: np.ndarray | None = None,
         n_in_play: int | None = None,
         n_threads: int | None = None,
+        brief: bool = False,
     ) -> None:
         with double_precision():
             self.table = jax.tree.map(jnp.asarray, Table.of(np.asarray(Y, dtype=float)))
@@ -76,6 +80,8 @@ class Objective:
         self._sticks: dp.Sticks | None = None
         self.n_in_play = n_in_play
         self._threads = Threads(n_threads)
+        # Matrices of a kernel that does not bend are so small that there is little to gain by speed.
+        self._bounds_and_adjoint = _for_a_few_evaluations if brief or not model.kernel.bends else _for_many_evaluations
 
     def evaluate(self, free: Free) -> Evaluation:
         """Bound and gradient; raises NumericalError where no jitter makes the covariances positive definite."""
@@ -90,7 +96,7 @@ class Objective:
             def compute(group: tuple[int, np.ndarray]) -> tuple[np.ndarray, Any]:
                 t, weights = group
                 own = {name: values[t] for name, values in host.log_theta.items()}, host.log_noise(t)
-                return _with_enough_jitter(self.model, own, host.inducing, marginals, self.table, weights, block)
+                return self._with_enough_jitter(own, host.inducing, marginals, weights, block)
 
             guess = np.full((n_columns, n_groups), 1.0 / n_in_play) if self._phi is None else self._phi
             parts = self._threads.map(compute, enumerate(guess.T[:n_in_play]))
@@ -110,6 +116,23 @@ class Objective:
                 )
             return Evaluation(float(value), gradient, state, terms, F)
 
+    def _with_enough_jitter(self, own, inducing, marginals, weights, block) -> tuple[np.ndarray, Any]:
+        """Bounds and adjoint of one group, with as much jitter as it takes."""
+        jitter = self.model.jitter
+        while True:
+            bounds, adjoint = self._bounds_and_adjoint(
+                self.model, *own, inducing, marginals, self.table, weights, jitter, block
+            )
+            bounds = np.asarray(bounds)
+            if np.isfinite(bounds).all():
+                return bounds, adjoint
+            jitter *= 10.0
+            if jitter > LARGEST_JITTER:
+                raise NumericalError(
+                    f"the bound is not finite, even with {LARGEST_JITTER:g} of the diagonal of the inducing points' "
+                    "covariance added: scale the columns, or use fewer inducing points (n_inducing)"
+                )
+
     def _assign(self, F: np.ndarray) -> tuple[np.ndarray, dp.Sticks]:
         """q(Z), q(V), q(alpha): at their joint optimum, climbed from the last one, unless groups are given."""
         prior = self.model.concentration
@@ -122,23 +145,6 @@ class Objective:
         return self._phi, self._sticks
 
 
-def _with_enough_jitter(model, own, inducing, marginals, table, weights, block) -> tuple[np.ndarray, Any]:
-    """Bounds and adjoint of one group, with as much jitter as it takes."""
-    jitter = model.jitter
-    while True:
-        bounds, adjoint = _bounds_and_adjoint(model, *own, inducing, marginals, table, weights, jitter, block)
-        bounds = np.asarray(bounds)
-        if np.isfinite(bounds).all():
-            return bounds, adjoint
-        jitter *= 10.0
-        if jitter > LARGEST_JITTER:
-            raise NumericalError(
-                f"the bound is not finite, even with {LARGEST_JITTER:g} of the diagonal of the inducing points' "
-                "covariance added: scale the columns, or use fewer inducing points (n_inducing)"
-            )
-
-
-@partial(jax.jit, static_argnames=("model", "block"), compiler_options=ONE_THREAD)
 def _bounds_and_adjoint(model, log_theta, log_noise, inducing, marginals, table, weights, jitter, block):
     """F[d] of one group, and the adjoint of sum_d weights[d] F[d]."""
 
@@ -148,6 +154,10 @@ def _bounds_and_adjoint(model, log_theta, log_noise, inducing, marginals, table,
 
     F, pull_back = jax.vjp(bounds, log_theta, log_noise, inducing, marginals)
     return F, pull_back(weights)
+
+
+_for_many_evaluations = runs_fast("model", "block")(_bounds_and_adjoint)
+_for_a_few_evaluations = compiles_fast("model", "block")(_bounds_and_adjoint)
 
 
 def _collect(adjoints: list[Any], free: Free) -> tuple[Any, Any, Any, Any, Any]:
@@ -169,17 +179,17 @@ def _collect(adjoints: list[Any], free: Free) -> tuple[Any, Any, Any, Any, Any]:
     return d_theta, d_noise, d_scale, d_inducing, Marginals(d_mean, d_variance)
 
 
-@partial(jax.jit, static_argnames="prior", compiler_options=SMALL)
+@compiles_fast("prior")
 def _profile(F: Array, start: dp.Sticks, prior: dp.Concentration) -> tuple[Array, dp.Sticks]:
     return dp.profile(F, start, prior)
 
 
-@partial(jax.jit, static_argnames="prior", compiler_options=SMALL)
+@compiles_fast("prior")
 def _settle(phi: Array, start: dp.Sticks, prior: dp.Concentration) -> dp.Sticks:
     return dp.settle(phi, start, prior)
 
 
-@partial(jax.jit, static_argnames="model", compiler_options=SMALL)
+@compiles_fast("model")
 def _finish(model: Model, state: State, F, adjoints):
     """All terms, and the gradient: the likelihood's adjoints pulled back to the free parameters, plus the others'."""
 

@@ -11,7 +11,6 @@ many in every grouping, and stay at their mode.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +18,7 @@ import numpy as np
 from jaxtyping import Array
 
 from dpgplvm.inference.compiled import marginals_of
+from dpgplvm.inference.compiling import compiles_fast
 from dpgplvm.inference.objective import Evaluation, Objective
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
@@ -28,13 +28,13 @@ OCCUPIED = 0.5  # columns, added up over their probabilities, from which on a gr
 _USED = 0.02  # nats a row from which on a latent counts
 
 
-def corrected_bound(model: Model, Y: np.ndarray, here: Evaluation, n_in_play: int) -> float:
+def corrected_bound(model: Model, Y: np.ndarray, here: Evaluation, n_in_play: int, brief: bool = False) -> float:
     """The bound with log p(theta_t) of every group replaced by its Laplace evidence; empty groups add nothing."""
     free = here.state.free
     occupied = np.asarray(here.state.phi).sum(axis=0) > OCCUPIED
     log_prior = np.asarray(_log_prior(model, free))
     counted = _counted(model, free)
-    curvatures = group_curvatures(model, Y, here, n_in_play, np.flatnonzero(counted))
+    curvatures = group_curvatures(model, Y, here, n_in_play, np.flatnonzero(counted), brief)
     # Never flatter than half the widest prior: away from a mode the likelihood can curve the wrong way.
     hyperprior = model.hyperprior
     flattest = 0.5 / max(hyperprior.relevance, hyperprior.scale, hyperprior.noise) ** 2
@@ -46,14 +46,19 @@ def corrected_bound(model: Model, Y: np.ndarray, here: Evaluation, n_in_play: in
 
 
 def group_curvatures(
-    model: Model, Y: np.ndarray, here: Evaluation, n_in_play: int, numbers: np.ndarray | None = None
+    model: Model,
+    Y: np.ndarray,
+    here: Evaluation,
+    n_in_play: int,
+    numbers: np.ndarray | None = None,
+    brief: bool = False,
 ) -> np.ndarray:
     """[T, n, n] negative Hessian of the bound in the logs of n of each group's own hyperparameters, assignments held.
 
     `numbers` says which; None: all. Groups do not interact there, so one difference of gradients serves the same
     coordinate of all of them.
     """
-    objective = Objective(model, Y, np.asarray(here.state.phi), n_in_play)
+    objective = Objective(model, Y, np.asarray(here.state.phi), n_in_play, brief=brief)
     free = jax.tree.map(np.asarray, here.state.free)
     at, slope = _own(model, free), _own(model, here.gradient)
     numbers = np.arange(at.shape[1]) if numbers is None else numbers
@@ -72,7 +77,7 @@ def used_latents(model: Model, free: Free) -> np.ndarray:
     return 0.5 * (mean**2 + variance - 1.0 - np.log(variance)).mean(axis=0) > _USED
 
 
-@partial(jax.jit, static_argnames="model")
+@compiles_fast("model")
 def _log_prior(model: Model, free: Free) -> Array:
     return model.hyperprior.of_numbers(model.kernel, free)
 

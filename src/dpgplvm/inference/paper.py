@@ -7,13 +7,12 @@ hyperparameters from their log-Normal priors, and q(alpha) at its prior.
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpgplvm.inference.climb import Callback, Climb
+from dpgplvm.inference.compiling import compiles_fast, runs_fast
 from dpgplvm.inference.embeddings import principal_components
 from dpgplvm.inference.outcome import Outcome
 from dpgplvm.inference.start import useful_inducing
@@ -126,12 +125,12 @@ def _state(variables, held) -> State:
     return State(variables["free"], phi, sticks)
 
 
-@partial(jax.jit, static_argnames=("model", "mixed"))
+@compiles_fast("model", "mixed")
 def _terms(model: Model, state: State, table: Table, mixed: bool):
     return elbo_terms(model, state, table, mixed)
 
 
-@partial(jax.jit, static_argnames=("model", "mixed"))
+@runs_fast("model", "mixed")
 def _steps(model: Model, variables, velocity, table: Table, held, step, mixed: bool):
     """Some steps, and the bound where they started."""
 

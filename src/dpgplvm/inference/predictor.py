@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from dpgplvm.inference.compiled import (
-    ONE_THREAD,
     chunks,
     marginals_of,
     padded,
@@ -19,6 +17,7 @@ from dpgplvm.inference.compiled import (
     size_for,
     with_enough_jitter,
 )
+from dpgplvm.inference.compiling import compiles_fast, runs_fast
 from dpgplvm.inference.grouping import reordered
 from dpgplvm.inference.row_scales import ALIKE, MAYBE_UNLIKE, RowScales
 from dpgplvm.inference.threads import Threads
@@ -244,27 +243,27 @@ def _used(training: Marginals) -> np.ndarray:
     return used if used.any() else np.ones_like(used)
 
 
-@partial(jax.jit, static_argnames=("model", "block"), compiler_options=ONE_THREAD)
+@compiles_fast("model", "block")
 def _functions(model: Model, theta: Parameters, noise, marginals: Marginals, inducing, table: Table, block):
     diagonal = diagonal_functions(model, theta, noise, marginals, inducing, table, block)
     return diagonal, functions(diagonal)
 
 
-@partial(jax.jit, static_argnames="model", compiler_options=ONE_THREAD)
+@compiles_fast("model")
 def _moments(model: Model, theta: Parameters, inducing, functions: Functions, rows: Marginals):
     return moments_at(model, theta, inducing, functions, rows)
 
 
-@partial(jax.jit, static_argnames="model", compiler_options=ONE_THREAD)
+@compiles_fast("model")
 def _second_moments(model: Model, theta: Parameters, inducing, functions: Functions, X):
     return second_moments_at(model, theta, inducing, functions, X)
 
 
-@partial(jax.jit, static_argnames="model", compiler_options=ONE_THREAD)
+@runs_fast("model")
 def _moments_at_points(model: Model, theta: Parameters, inducing, diagonal: Diagonal, X):
     return moments_at_points(model, theta, inducing, diagonal, X)
 
 
-@partial(jax.jit, static_argnames="model", compiler_options=ONE_THREAD)
+@runs_fast("model")
 def _slopes_at_points(model: Model, theta: Parameters, inducing, functions: Functions, X, directions):
     return slopes_at_points(model, theta, inducing, functions, X, directions)

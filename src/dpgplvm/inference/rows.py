@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpgplvm.inference.compiled import ONE_THREAD, SMALL, chunks, padded, size_for
+from dpgplvm.inference.compiled import chunks, padded, size_for
+from dpgplvm.inference.compiling import compiles_fast, runs_fast
 from dpgplvm.inference.modes import Cloud, find_modes
 from dpgplvm.inference.predictor import Predictor
 from dpgplvm.inference.side_by_side import minimise
@@ -101,12 +101,12 @@ class _Climbing:
         return value[position], slope[position]
 
 
-@partial(jax.jit, compiler_options=ONE_THREAD)
+@compiles_fast()
 def _coefficients(functions: Functions, shares, noise_precision, values, observed) -> RowCoefficients:
     return row_coefficients(functions, shares, noise_precision, values, observed)
 
 
-@partial(jax.jit, static_argnames="model", compiler_options=ONE_THREAD)
+@runs_fast("model")
 def _likelihoods(model: Model, theta: Parameters, inducing, coefficients: RowCoefficients, places):
     """The likelihood of every row for one group's columns, and its slope in the row's means and log variances."""
 
@@ -118,7 +118,7 @@ def _likelihoods(model: Model, theta: Parameters, inducing, coefficients: RowCoe
     return value, pull_back(jnp.ones_like(value))[0]
 
 
-@partial(jax.jit, static_argnames="model", compiler_options=SMALL)
+@compiles_fast("model")
 def _divergences(model: Model, places):
     """KL(q(x) || p(x)) of every row, and its slope in the row's means and log variances."""
 

@@ -14,7 +14,6 @@ function that bends is unknown far out: there rows are where they are, however u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -25,7 +24,8 @@ from jaxtyping import Array, Float
 from scipy.special import logsumexp as log_sum
 from scipy.special import softmax
 
-from dpgplvm.inference.compiled import ONE_THREAD, chunks, padded, size_for
+from dpgplvm.inference.compiled import chunks, padded, size_for
+from dpgplvm.inference.compiling import runs_fast
 from dpgplvm.model.latents import Marginals
 
 _NEARNESS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.995)
@@ -134,7 +134,7 @@ class Whereabouts(NamedTuple):
         return log_sum(joint, axis=1) + np.log(len(points) / (len(points) - 1.0))
 
 
-@partial(jax.jit, compiler_options=ONE_THREAD)
+@runs_fast()
 def _log_densities(
     whereabouts: Whereabouts, points: Float[Array, "S Q"], scales: Float[Array, " K"]
 ) -> Float[Array, "K S"]:
