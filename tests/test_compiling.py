@@ -27,7 +27,7 @@ def test_golden_numbers_hold_as_they_are_compiled_for_users():
 def test_options_that_the_compiler_does_not_have_are_left_out():
     assert compiling._is_known("xla_backend_optimization_level", 0)
     assert not compiling._is_known("xla_option_of_next_year", True)
-    double = compiling._compiled((), {"xla_option_of_next_year": True})(lambda number: 2 * number)
+    double = compiling.Compiled(lambda number: 2 * number, (), {"xla_option_of_next_year": True})
     assert double(3) == 6
 
 

@@ -206,7 +206,7 @@ def test_what_is_no_skeleton_is_refused(model, ax, picture):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda m, ax: plots.latents(m, latents=(0, 9), ax=ax), "names latent 9, but the model has 3"),
+        (lambda m, ax: plots.latents(m, latents=(0, 9), ax=ax), r"names latent 9, but the model has \d"),
         (lambda m, ax: plots.latents(m, latents=(0, 0), ax=ax), "give 1 or 2 or 3 different numbers"),
         (lambda m, ax: plots.latents(m, colour=[1, 2], ax=ax), r"colour has shape \(2,\): give one value for each of"),
         (lambda m, ax: plots.latents(m, sequence=[1, 2], ax=ax), r"sequence has shape \(2,\)"),

@@ -7,12 +7,11 @@ worth optimising: it is compiled about ten times as fast when it is not, and run
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, wraps
+from functools import cache, cached_property, update_wrapper
 from typing import Any
 
 import jax
 
-_Function = Callable[..., Any]
 _Option = bool | int | str
 
 _RUN_FAST: dict[str, _Option] = {
@@ -29,30 +28,31 @@ _COMPILE_FAST = _RUN_FAST | {
 }
 
 
-def runs_fast(*static: str) -> Callable[[_Function], _Function]:
-    """`jax.jit` for what most of the time goes into; `static` are the names of arguments to compile anew for."""
-    return _compiled(static, _RUN_FAST)
+class Compiled:
+    """A function that is compiled when it is first called, with those of the options that the compiler has."""
+
+    def __init__(self, function: Callable[..., Any], static: tuple[str, ...], options: Mapping[str, _Option]) -> None:
+        update_wrapper(self, function)
+        self._function, self._static, self._options = function, static, options
+
+    @cached_property
+    def jitted(self) -> Any:
+        """What `jax.jit` made of it."""
+        known = {name: value for name, value in self._options.items() if _is_known(name, value)}
+        return jax.jit(self._function, static_argnames=self._static, compiler_options=known)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.jitted(*arguments, **named)
 
 
-def compiles_fast(*static: str) -> Callable[[_Function], _Function]:
-    """`jax.jit` for what is called seldom, or is small."""
-    return _compiled(static, _COMPILE_FAST)
+def runs_fast(*static: str) -> Callable[[Callable[..., Any]], Compiled]:
+    """For what most of the time goes into; `static` are the names of arguments to compile anew for."""
+    return lambda function: Compiled(function, static, _RUN_FAST)
 
 
-def _compiled(static: tuple[str, ...], options: Mapping[str, _Option]) -> Callable[[_Function], _Function]:
-    def decorate(function: _Function) -> _Function:
-        @cache
-        def compiled() -> _Function:
-            known = {name: value for name, value in options.items() if _is_known(name, value)}
-            return jax.jit(function, static_argnames=static, compiler_options=known)
-
-        @wraps(function)
-        def call(*arguments: Any, **named: Any) -> Any:
-            return compiled()(*arguments, **named)
-
-        return call
-
-    return decorate
+def compiles_fast(*static: str) -> Callable[[Callable[..., Any]], Compiled]:
+    """For what is called seldom, or is small."""
+    return lambda function: Compiled(function, static, _COMPILE_FAST)
 
 
 @cache
