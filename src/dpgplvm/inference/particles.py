@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dpgplvm.inference.compiled import chunks
+from dpgplvm.inference.drift import Drift
 from dpgplvm.inference.modes import Cloud, Modes, explanations, find_modes, leave_freedom, more_modes
 from dpgplvm.inference.predictor import Predictor
 from dpgplvm.inference.row_scales import RowScales, gaussian
@@ -74,7 +75,7 @@ def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> Iterator[tuple[np.
     seen = np.flatnonzero(~nothing_seen)
     if not seen.size:
         return
-    cloud = Cloud.of(predictor)
+    cloud, drift = Cloud.of(predictor), Drift.learned(predictor)
     for some in chunks(len(seen), _ROWS_AT_ONCE):
         rows = seen[some]
         observed = (~np.isnan(Y[rows])).astype(float)
@@ -86,7 +87,7 @@ def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> Iterator[tuple[np.
             if own.size:
                 shown = values[own], observed[own]
                 nearby = explanations(predictor, starts[own], *shown) if free[own[0]] else None
-                for again, particles in _sampled(predictor, peaks.of(own), nearby, *shown):
+                for again, particles in _sampled(predictor, drift, peaks.of(own), nearby, *shown):
                     yield rows[own[again]], particles
 
 
@@ -163,6 +164,7 @@ class _Proposal(NamedTuple):
 
 def _sampled(
     predictor: Predictor,
+    drift: Drift | None,
     peaks: Modes,
     nearby: Modes | None,
     values: np.ndarray,
@@ -178,8 +180,10 @@ def _sampled(
         others = None if nearby is None else nearby.of(rows)
         proposal = _Proposal.around(peaks.of(rows), others, predictor, n_draws, n_anywhere)
         points = proposal.draw()
-        particles = _weighted(predictor, proposal, points, values[rows], observed[rows])
-        enough = (particles.n_effective >= _ENOUGH) | (n_before + 1 == len(_DRAWS))
+        particles, is_suspect = _weighted(predictor, drift, proposal, points, values[rows], observed[rows])
+        # Drifted rows can be explained from many places, and each of their draws takes long.
+        last = len(_DRAWS) - 1 - is_suspect
+        enough = (particles.n_effective >= _ENOUGH) | (n_before >= last)
         yield rows[enough], particles.of(enough)
         if not enough.all():
             best = np.argsort(-particles.weights[~enough], axis=1)[:, :_STARTS, None]
@@ -187,7 +191,11 @@ def _sampled(
             few, others = rows[~enough], None if others is None else others.of(~enough)
             seen = values[few], observed[few]
             more = more_modes(predictor, *seen, peaks.of(few), starts)
-            for again, particles in _sampled(predictor, more, others, *seen, n_before + 1):
+            lost = is_suspect[~enough]
+            if drift is not None and lost.any():
+                drifted = drift.peaks(predictor, seen[0][lost], seen[1][lost], starts[lost, :_PEAKS])
+                more.at[lost], more.information[lost] = drifted
+            for again, particles in _sampled(predictor, drift, more, others, *seen, n_before + 1):
                 yield few[again], particles
 
 
@@ -197,24 +205,46 @@ def _rows_at_once(predictor: Predictor, n_points: int) -> int:
 
 
 def _weighted(
-    predictor: Predictor, proposal: _Proposal, points: np.ndarray, values: np.ndarray, observed: np.ndarray
-) -> Particles:
+    predictor: Predictor,
+    drift: Drift | None,
+    proposal: _Proposal,
+    points: np.ndarray,
+    values: np.ndarray,
+    observed: np.ndarray,
+) -> tuple[Particles, np.ndarray]:
+    """Draws with their weights, and which rows [S] were suspected of having drifted."""
     shares, means, variances = predicted_at(predictor, points)
     scales = predictor.row_scales
     log_prior = predictor.whereabouts.log_density(points, scales.values)
     log_likelihood = scales.of_each(_likelihood(values, observed, shares, means, variances))
     log_joint, chances = scales.sum_over(log_likelihood + log_prior)
-    log_weights = log_joint - proposal.log_density(points, log_prior)
-    # Divided by their own sum: where densities are tiny, that of logarithms has no digits left to make it one.
-    highest = log_weights.max(axis=1)
-    weights = np.exp(log_weights - highest[:, None])
-    total = weights.sum(axis=1)
-    log_density = highest + np.log(total) - np.log(points.shape[1])
+    log_proposal = proposal.log_density(points, log_prior)
+    weights, log_density = _normalised(log_joint - log_proposal)
     drawn = scales.one_for_every_draw(chances)
     expected = scales.expected(chances) / drawn
-    return Particles(
-        weights / total[:, None], log_density, shares, means, drawn[:, :, None, None] * variances, expected
-    )
+    is_suspect = np.zeros(len(values), dtype=bool)
+    if drift is not None:
+        is_suspect = drift.suspects(log_density, observed)
+        log_prior = np.broadcast_to(log_prior, log_likelihood.shape)
+        for row in np.flatnonzero(is_suspect):
+            # A column that may be in several groups is the one Gaussian of their mean and variance here.
+            mean = (shares * means[row]).sum(axis=1)
+            variance = (shares * (variances[row] + (means[row] - mean[:, None]) ** 2)).sum(axis=1)
+            found = drift.of_row(scales, values[row], observed[row], mean, variance, log_prior[:, row])
+            weights[row], log_density[row] = _normalised(found.log_joint - log_proposal[row])
+            means[row], variances[row] = found.means[:, None], found.variances[:, None]
+            drawn[row], expected[row] = found.scales, found.expected
+    variances = drawn[:, :, None, None] * variances
+    return Particles(weights, log_density, shares, means, variances, expected), is_suspect
+
+
+def _normalised(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights that add up to one [..., W], and the logarithm of what they were on average [...]."""
+    # Divided by their own sum: where densities are tiny, that of logarithms has no digits left to make it one.
+    highest = log_weights.max(axis=-1, keepdims=True)
+    weights = np.exp(log_weights - highest)
+    total = weights.sum(axis=-1, keepdims=True)
+    return weights / total, (highest + np.log(total))[..., 0] - np.log(log_weights.shape[-1])
 
 
 def _likelihood(

@@ -50,8 +50,7 @@ class RowScales(NamedTuple):
 
     def one_for_every_draw(self, chances: np.ndarray) -> np.ndarray:
         """Scales [S, W] with chances [K, S, W]; which of the draws get which is the same for all rows."""
-        even = (np.arange(1, chances.shape[2] + 1) * _GOLDEN) % 1.0
-        return np.array(self.values)[(chances[:-1].cumsum(axis=0) < even).sum(axis=0)]
+        return np.array(self.values)[evenly_chosen(chances)]
 
     def evened(self) -> RowScales:
         """Halfway between these chances and equal ones: to draw enough of what is rare."""
@@ -65,6 +64,12 @@ class RowScales(NamedTuple):
 
 ALIKE = RowScales((1.0,), (1.0,))
 MAYBE_UNLIKE = RowScales((1.0, 2.0, 4.0, 8.0, 16.0), (0.95, 0.4 / 15, 0.2 / 15, 0.1 / 15, 0.05 / 15))
+
+
+def evenly_chosen(chances: np.ndarray) -> np.ndarray:
+    """One of K with chances [K, ..., W] for every one of W draws; always the same ones, spread evenly."""
+    even = (np.arange(1, chances.shape[-1] + 1) * _GOLDEN) % 1.0
+    return (chances[:-1].cumsum(axis=0) < even).sum(axis=0)
 
 
 def gaussian(squares: np.ndarray, logs: np.ndarray, n_columns: np.ndarray) -> Callable[[float], np.ndarray]:
