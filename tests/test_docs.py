@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 import runpy
 import shlex
@@ -28,6 +29,16 @@ _FENCE = re.compile(r"^```(?P<language>\S*)[^\n]*\n(?P<content>.*?)^```$", re.MU
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 # What is typed into a shell, what something printed, and how a file looks.
 _NOT_PYTHON = {"console", "text", "toml"}
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_they_were():
+    """A page shows how to silence some, which is not for other tests."""
+    loggers = [logging.getLogger(name) for name in ("dpgplvm", "dpgplvm.fit", "dpgplvm.search", "dpgplvm.climb")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 class Block(NamedTuple):

@@ -26,6 +26,7 @@ from dpgplvm.inference.row_scales import RowScales, evenly_chosen, gaussian
 _SIZES, _CHANCES = np.array([0.0, 0.1, 1.0, 10.0]), np.array([0.94, 0.02, 0.02, 0.02])  # of t
 _OWN = 0.001  # O, as a share
 _MOST_DIRECTIONS, _LEAST_VARIANCE = 20, 1e-8  # of L
+_WORST = 2.0  # mean square of what no drift explains, in units of the variances of the largest scale
 _STEPS, _DAMPING = 15, 1e-3  # to a peak
 _MOST_ROWS = 1000  # to learn from
 # Standard deviations of a log density, to the variance of which every column adds a half, below which rows are asked.
@@ -93,13 +94,16 @@ class Drift(NamedTuple):
         means: np.ndarray,
         variances: np.ndarray,
         log_prior: np.ndarray,
-    ) -> Drifted:
+    ) -> Drifted | None:
         """The row with values [D], where observed [D], at draws at which its columns have means and variances [W, D]
-        and its latents the log density [K, W] with each of the scales."""
+        and its latents the log density [K, W] with each of the scales. None where no drift explains the row either: a
+        wrong number in one column is no reason to expect others to follow it."""
         seen = observed > 0.0
         apart = values[seen] - means[:, seen]
         found = [self._of_size(size, seen, apart, variances[:, seen]) for size in _SIZES]
         squares, logs, factors, halves = map(np.array, zip(*found, strict=True))
+        if squares[_SIZES > 0.0].min() > _WORST * max(scales.values) * seen.sum():
+            return None
         likelihood = scales.of_each(gaussian(squares, logs, np.array(seen.sum()))).swapaxes(0, 1)  # [T, K, W]
         joint = likelihood + log_prior + np.log(np.outer(_CHANCES, scales.chances))[:, :, None]
         log_joint = logsumexp(joint, axis=(0, 1))

@@ -231,6 +231,9 @@ def _weighted(
             mean = (shares * means[row]).sum(axis=1)
             variance = (shares * (variances[row] + (means[row] - mean[:, None]) ** 2)).sum(axis=1)
             found = drift.of_row(scales, values[row], observed[row], mean, variance, log_prior[:, row])
+            if found is None:
+                is_suspect[row] = False
+                continue
             weights[row], log_density[row] = _normalised(found.log_joint - log_proposal[row])
             means[row], variances[row] = found.means[:, None], found.variances[:, None]
             drawn[row], expected[row] = found.scales, found.expected
