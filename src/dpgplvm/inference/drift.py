@@ -20,13 +20,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from dpgplvm.inference.modes import Modes
 from dpgplvm.inference.predictor import Predictor
 from dpgplvm.inference.row_scales import RowScales, evenly_chosen, gaussian
 
 _SIZES, _CHANCES = np.array([0.0, 0.1, 1.0, 10.0]), np.array([0.94, 0.02, 0.02, 0.02])  # of t
 _OWN = 0.001  # O, as a share
-_MOST_DIRECTIONS, _LEAST_VARIANCE = 20, 1e-8  # of L
-_WORST = 2.0  # mean square of what no drift explains, in units of the variances of the largest scale
+# Directions in L: so many at most, no more than this share of the columns. Rows that show fewer than so many times as
+# many columns are not asked: many directions would explain any few numbers.
+_MOST_DIRECTIONS, _SHARE_OF_COLUMNS, _TIMES_AS_MANY, _LEAST_VARIANCE = 20, 0.25, 2, 1e-6
+_WORST = 4.0  # mean square, in units of the variances, of what a drift has to leave unexplained at most
 _STEPS, _DAMPING = 15, 1e-3  # to a peak
 _MOST_ROWS = 1000  # to learn from
 # Standard deviations of a log density, to the variance of which every column adds a half, below which rows are asked.
@@ -37,6 +40,7 @@ class Drifted(NamedTuple):
     """What W draws of the latents of one row come to when it may have drifted, with a draw of w and s for each."""
 
     log_joint: np.ndarray  # [W]
+    is_drift: np.ndarray  # [W] where t is not 0
     means: np.ndarray  # [W, D]
     variances: np.ndarray  # [W, D] without s
     scales: np.ndarray  # s [W]
@@ -70,21 +74,27 @@ class Drift(NamedTuple):
 
     @classmethod
     def learned(cls, predictor: Predictor) -> Drift | None:
-        """None where rows are taken for alike, or functions are linear: those go on anyway."""
+        """None where rows are taken for alike, where nothing varies, or functions are linear: those go on anyway."""
         if len(predictor.row_scales.values) == 1 or not predictor.bends:
             return None
         mean, variance = map(np.asarray, predictor.training)
         some = np.linspace(0, len(mean) - 1, min(len(mean), _MOST_ROWS)).astype(int)
         values, variances = predictor.at_points(mean[some])
         _, spread, directions = np.linalg.svd((values - values.mean(axis=0)) / np.sqrt(len(some)), full_matrices=False)
-        kept = np.flatnonzero(spread**2 > _LEAST_VARIANCE)[:_MOST_DIRECTIONS]
+        most = min(_MOST_DIRECTIONS, int(_SHARE_OF_COLUMNS * values.shape[1]))
+        kept = np.flatnonzero(spread**2 > _LEAST_VARIANCE)[:most]
+        if not kept.size:
+            return None
         usual = -0.5 * (1.0 + np.log(2.0 * np.pi * variances).mean(axis=0))
         surprise = 0.5 * (mean**2 + variance - 1.0 - np.log(variance)).sum(axis=1).mean()
         return cls((spread[:, None] * directions)[kept].T, _OWN * values.var(axis=0), usual, float(surprise))
 
     def suspects(self, log_density: np.ndarray, observed: np.ndarray) -> np.ndarray:
-        """[S] which rows are far less likely than those learned from, by the log density [S] of what they show."""
-        return log_density < observed @ self.usual - self.surprise - _MARGIN * np.sqrt(0.5 * observed.sum(axis=1))
+        """[S] which rows are far less likely than those learned from, by the log density [S] of what they show, and
+        show enough."""
+        n_observed = observed.sum(axis=1)
+        unlikely = log_density < observed @ self.usual - self.surprise - _MARGIN * np.sqrt(0.5 * n_observed)
+        return unlikely & (n_observed >= _TIMES_AS_MANY * self.loadings.shape[1])
 
     def of_row(
         self,
@@ -94,17 +104,22 @@ class Drift(NamedTuple):
         means: np.ndarray,
         variances: np.ndarray,
         log_prior: np.ndarray,
+        log_likelihood: np.ndarray,
     ) -> Drifted | None:
-        """The row with values [D], where observed [D], at draws at which its columns have means and variances [W, D]
-        and its latents the log density [K, W] with each of the scales. None where no drift explains the row either: a
-        wrong number in one column is no reason to expect others to follow it."""
+        """The row with values [D], where observed [D], at draws at which its columns have means and variances [W, D],
+        its latents the log density [K, W], and the row without a drift the other, with each of the scales.
+
+        None where no drift explains the row either: a wrong number in one column is no reason to expect others to
+        follow it.
+        """
         seen = observed > 0.0
         apart = values[seen] - means[:, seen]
-        found = [self._of_size(size, seen, apart, variances[:, seen]) for size in _SIZES]
+        found = [self._of_size(size, seen, apart, variances[:, seen]) for size in _SIZES[1:]]
         squares, logs, factors, halves = map(np.array, zip(*found, strict=True))
-        if squares[_SIZES > 0.0].min() > _WORST * max(scales.values) * seen.sum():
+        if squares.min() > _WORST * seen.sum():
             return None
-        likelihood = scales.of_each(gaussian(squares, logs, np.array(seen.sum()))).swapaxes(0, 1)  # [T, K, W]
+        with_drift = scales.of_each(gaussian(squares, logs, np.array(seen.sum()))).swapaxes(0, 1)
+        likelihood = np.concatenate([log_likelihood[None], with_drift])  # [T, K, W]
         joint = likelihood + log_prior + np.log(np.outer(_CHANCES, scales.chances))[:, :, None]
         log_joint = logsumexp(joint, axis=(0, 1))
         chances = np.exp(joint - log_joint)
@@ -112,44 +127,41 @@ class Drift(NamedTuple):
         size, scale = np.unravel_index(evenly_chosen(chances.reshape(-1, len(draws))), chances.shape[:2])
         given_size = chances[size, :, draws].T  # [K, W]
         expected = scales.expected(given_size / given_size.sum(axis=0))
-        noise = np.sqrt(expected[:, None]) * _noise(*halves.shape[1:])
-        w = _solved(factors[size, draws].swapaxes(1, 2), halves[size, draws] + noise)
-        w[_SIZES[size] == 0.0] = 0.0
-        drawn = np.array(scales.values)[scale]
-        drifted = means + w @ self.loadings.T, variances + _SIZES[size][:, None] * self.own
-        return Drifted(log_joint, *drifted, drawn, expected / drawn)
+        drawn, is_drift = np.array(scales.values)[scale], size > 0
+        noise = np.sqrt(drawn[:, None]) * _noise(*halves.shape[1:])
+        of_size = np.maximum(size - 1, 0), draws
+        w = _backward(factors[of_size], halves[of_size] + noise)
+        means = means + np.where(is_drift[:, None], w @ self.loadings.T, 0.0)
+        return Drifted(
+            log_joint, is_drift, means, variances + _SIZES[size][:, None] * self.own, drawn, expected / drawn
+        )
 
     def _of_size(self, size: float, seen: np.ndarray, apart: np.ndarray, variances: np.ndarray) -> _OfSize:
         L, variances = self.loadings[seen], variances + size * self.own[seen]
         n_draws, n_directions = len(apart), L.shape[1]
         squares, logs = (apart**2 / variances).sum(axis=1), np.log(2.0 * np.pi * variances).sum(axis=1)
-        if size == 0.0:
-            unused = np.broadcast_to(np.eye(n_directions), (n_draws, n_directions, n_directions))
-            return _OfSize(squares, logs, unused, np.zeros((n_draws, n_directions)))
         outer = (L[:, :, None] * L[:, None, :]).reshape(len(L), -1)
         precision = ((1.0 / variances) @ outer).reshape(n_draws, n_directions, -1) + np.eye(n_directions) / size
         factors = np.linalg.cholesky(precision)
-        halves = _solved(factors, (apart / variances) @ L)
+        halves = _forward(factors, (apart / variances) @ L)
         determinants = n_directions * np.log(size) + 2.0 * np.log(np.einsum("wrr->wr", factors)).sum(axis=1)
         return _OfSize(squares - (halves**2).sum(axis=1), logs + determinants, factors, halves)
 
-    def peaks(
-        self, predictor: Predictor, values: np.ndarray, observed: np.ndarray, starts: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Places [S, P, Q] that are likely for rows with values [S, D], where observed [S, D], that have drifted, and
-        the inverse covariances there: by damped Gauss-Newton steps from starts [S, P, Q].
+    def peaks(self, predictor: Predictor, values: np.ndarray, observed: np.ndarray, starts: np.ndarray) -> Modes:
+        """Places that are likely for rows with values [S, D], where observed [S, D], that have drifted: by damped
+        Gauss-Newton steps from starts [S, P, Q].
 
         They are for drawing from: t is what suits a start best, s is 1, and latents have a standard normal prior.
         """
         shown = values[:, None], observed[:, None]
-        sizes = [np.full(starts.shape[:2], size) for size in _SIZES[_SIZES > 0.0]]
+        sizes = [np.full(starts.shape[:2], size) for size in _SIZES[1:]]
         suits = np.argmax([self._expanded(predictor, starts, size, *shown).height for size in sizes], axis=0)
-        size = _SIZES[_SIZES > 0.0][suits]
+        size = _SIZES[1:][suits]
         at, here = starts, self._expanded(predictor, starts, size, *shown)
         damping = np.full(size.shape, _DAMPING)
         for _ in range(_STEPS):
             curvature = here.information * (1.0 + damping[..., None, None] * np.eye(starts.shape[2]))
-            tried = at + _solved(curvature, here.slope)
+            tried = at + np.linalg.solve(curvature, here.slope[..., None])[..., 0]
             there = self._expanded(predictor, tried, size, *shown)
             better = there.height > here.height
             at = np.where(better[..., None], tried, at)
@@ -159,7 +171,7 @@ class Drift(NamedTuple):
                 np.where(better[..., None, None], there.information, here.information),
             )
             damping = damping * np.where(better, 0.2, 5.0)
-        return at, here.information
+        return Modes(at, here.information, here.height)
 
     def _expanded(
         self, predictor: Predictor, X: np.ndarray, size: np.ndarray, values: np.ndarray, observed: np.ndarray
@@ -184,8 +196,18 @@ class Drift(NamedTuple):
         )
 
 
-def _solved(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    return np.linalg.solve(matrices, vectors[..., None])[..., 0]
+def _forward(factors: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """C^-1 of vectors [W, R], for triangular C [W, R, R]: NumPy's own solve factorises each of them first."""
+    solved = np.empty_like(vectors)
+    for r in range(vectors.shape[1]):
+        known = np.einsum("wk,wk->w", factors[:, r, :r], solved[:, :r])
+        solved[:, r] = (vectors[:, r] - known) / factors[:, r, r]
+    return solved
+
+
+def _backward(factors: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """C^-T of the same."""
+    return _forward(factors.swapaxes(1, 2)[:, ::-1, ::-1], vectors[:, ::-1])[:, ::-1]
 
 
 def _noise(n_draws: int, n_directions: int) -> np.ndarray:

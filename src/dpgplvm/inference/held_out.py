@@ -28,6 +28,8 @@ _WORTH_IT = 0.01
 # Rows to learn from, as a share and at most; rows that are held out, at least and at most.
 _SHARE_LEARNED, _MOST_LEARNED, _FEWEST_HELD_OUT, _MOST_HELD_OUT = 2 / 3, 1000, 10, 150
 _ITERATIONS, _TOLERANCE = 60, 1e-7
+# Rows times squared inducing points from which on even these few iterations are worth compiling for speed.
+_LARGE = 3e6
 
 
 def which_kernel(bounds: Sequence[float], found: Sequence[Grouping], problem: Problem, rng: np.random.Generator) -> int:
@@ -76,7 +78,8 @@ def _judged(
     """Log density and squared error of rows that were held out, after some iterations with the others alone."""
     mean, variance = (np.asarray(part)[learned] for part in marginals_of(grouping.model, grouping.free.latents))
     start = replace(grouping.free, latents=grouping.model.latent_prior.start(jnp.asarray(mean), jnp.asarray(variance)))
-    others = problem._replace(model=grouping.model, Y=problem.Y[learned], brief=True)
+    brief = len(learned) * grouping.free.inducing.shape[0] ** 2 < _LARGE
+    others = problem._replace(model=grouping.model, Y=problem.Y[learned], brief=brief)
     try:
         forgetful = others.fit(start, grouping.labels, 0, _ITERATIONS, _TOLERANCE)
         # A kernel that fits badly must not be excused by calling the rows unlike those that were learned from.

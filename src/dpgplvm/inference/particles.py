@@ -30,6 +30,7 @@ _ROWS_AT_ONCE, _ENTRIES_AT_ONCE = 64, 4_000_000
 # Draws from all Gaussians and from where rows are: at first, and then for rows of which fewer than enough have any
 # weight. Where the first ones do not do, a posterior may be no sum of Gaussians at all.
 _DRAWS, _DRAWS_ANYWHERE, _ENOUGH = (768, 2048, 8192), (64, 1024, 4096), 150.0
+_ENOUGH_OF_SUSPECTS = 10.0  # each of their draws takes long
 _STARTS = 8  # the draws with most weight, from which peaks that were missed may be found
 _DRAWS_OF_ONE_GAUSSIAN = 256
 
@@ -181,9 +182,8 @@ def _sampled(
         proposal = _Proposal.around(peaks.of(rows), others, predictor, n_draws, n_anywhere)
         points = proposal.draw()
         particles, is_suspect = _weighted(predictor, drift, proposal, points, values[rows], observed[rows])
-        # Drifted rows can be explained from many places, and each of their draws takes long.
-        last = len(_DRAWS) - 1 - is_suspect
-        enough = (particles.n_effective >= _ENOUGH) | (n_before >= last)
+        wanted = np.where(is_suspect, _ENOUGH_OF_SUSPECTS, _ENOUGH)
+        enough = (particles.n_effective >= wanted) | (n_before + 1 == len(_DRAWS))
         yield rows[enough], particles.of(enough)
         if not enough.all():
             best = np.argsort(-particles.weights[~enough], axis=1)[:, :_STARTS, None]
@@ -193,8 +193,9 @@ def _sampled(
             more = more_modes(predictor, *seen, peaks.of(few), starts)
             lost = is_suspect[~enough]
             if drift is not None and lost.any():
-                drifted = drift.peaks(predictor, seen[0][lost], seen[1][lost], starts[lost, :_PEAKS])
-                more.at[lost], more.information[lost] = drifted
+                drifted = drift.peaks(predictor, seen[0][lost], seen[1][lost], starts[lost, : _PEAKS // 2])
+                for part, own in zip(more, drifted, strict=True):
+                    part[lost, -_PEAKS // 2 :] = own
             for again, particles in _sampled(predictor, drift, more, others, *seen, n_before + 1):
                 yield few[again], particles
 
@@ -230,12 +231,13 @@ def _weighted(
             # A column that may be in several groups is the one Gaussian of their mean and variance here.
             mean = (shares * means[row]).sum(axis=1)
             variance = (shares * (variances[row] + (means[row] - mean[:, None]) ** 2)).sum(axis=1)
-            found = drift.of_row(scales, values[row], observed[row], mean, variance, log_prior[:, row])
+            shown = values[row], observed[row]
+            found = drift.of_row(scales, *shown, mean, variance, log_prior[:, row], log_likelihood[:, row])
             if found is None:
-                is_suspect[row] = False
                 continue
             weights[row], log_density[row] = _normalised(found.log_joint - log_proposal[row])
-            means[row], variances[row] = found.means[:, None], found.variances[:, None]
+            means[row, found.is_drift] = found.means[found.is_drift, None]
+            variances[row, found.is_drift] = found.variances[found.is_drift, None]
             drawn[row], expected[row] = found.scales, found.expected
     variances = drawn[:, :, None, None] * variances
     return Particles(weights, log_density, shares, means, variances, expected), is_suspect
