@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import witness
+from adjoints import as_statistics
 from hypothesis import strategies as st
 
 from dpgplvm.model.kernels import NAMED_KERNELS
 from dpgplvm.model.per_column import Columns
 from dpgplvm.model.state import Free
-from dpgplvm.model.statistics import Statistics
 
 KERNELS = sorted(NAMED_KERNELS)
 N, D, Q, M, T = 6, 5, 2, 4, 3
@@ -25,11 +25,6 @@ def random_group(seed, kernel="rbf"):
     K, psi, _ = witness.random_group(kernel, rng, N, Q, M)
     columns = Columns(np.exp(rng.uniform(-2.0, 4.0, size=D)), np.exp(rng.uniform(-1.5, 1.5, size=D)))
     return K, psi, rng.normal(size=(N, D)), columns, rng
-
-
-def as_statistics(psi, Y):
-    psi0, psi1, psi2 = psi
-    return jax.tree.map(jnp.asarray, Statistics(float(len(Y)), psi0, psi1.T @ Y, psi2, (Y**2).sum(axis=0)))
 
 
 def as_arrays(K, columns, psi, Y):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import witness
+from adjoints import as_statistics
 from hypothesis import given
 from per_column_problems import (
     JITTER,
@@ -19,7 +20,6 @@ from per_column_problems import (
     Q,
     T,
     as_arrays,
-    as_statistics,
     in_paper,
     random_group,
     random_problem,

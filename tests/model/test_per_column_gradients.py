@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import witness
+from adjoints import assert_adjoint_matches_differences, assert_derivatives, in_names_of_the_paper
 from hypothesis import given
 from jax.scipy.linalg import solve_triangular
 from per_column_problems import (
@@ -115,33 +116,14 @@ def test_adjoint_matches_derivatives_of_the_paper(eigenvalues):
         "K": d_K,
         "noise": d_columns.noise_precision,
         "scale": d_columns.scale,
-        "psi0": d_statistics.psi0,
-        "psi1": Y @ d_statistics.psi1_y.T,  # the chain rule through Psi1'Y
-        "psi2": d_statistics.psi2,
+        **in_names_of_the_paper(d_statistics, Y),
     }
-    for name, value in found.items():
-        size = np.abs(wanted[name]).max()
-        np.testing.assert_allclose(value, wanted[name], rtol=1e-7, atol=1e-8 * size, err_msg=name)
+    assert_derivatives(found, wanted)
 
 
 def test_adjoint_matches_finite_differences_in_every_input():
     K, psi, Y, columns, rng = random_group(3)
-    inputs = as_arrays(K, columns, psi, Y)
-    weights = jnp.asarray(rng.normal(size=D))
-    _, pull_back = jax.vjp(bounds_of_columns, *inputs)
-    leaves, structure = jax.tree.flatten(inputs)
-    bounds = jax.jit(bounds_of_columns)
-    for i, slope in enumerate(jax.tree.leaves(pull_back(weights))):
-        direction = rng.normal(size=leaves[i].shape)
-        direction = direction + direction.T if leaves[i].shape == (M, M) else direction * np.abs(leaves[i])
-        step = 1e-4 * float(jnp.abs(leaves[i]).max()) / np.abs(direction).max()
-
-        def moved(share, i=i, direction=direction, step=step):
-            changed = [*leaves[:i], leaves[i] + share * step * direction, *leaves[i + 1 :]]
-            return weights @ bounds(*jax.tree.unflatten(structure, changed))
-
-        differences = (8.0 * (moved(1) - moved(-1)) - (moved(2) - moved(-2))) / (12.0 * step)
-        np.testing.assert_allclose(jnp.vdot(slope, direction), differences, rtol=1e-5, err_msg=str(i))
+    assert_adjoint_matches_differences(bounds_of_columns, (as_arrays(K, columns, psi, Y)), rng)
 
 
 @partial(jax.jit, static_argnames="model")

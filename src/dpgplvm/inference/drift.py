@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp
 
@@ -86,7 +87,8 @@ class Drift(NamedTuple):
         if not kept.size:
             return None
         usual = -0.5 * (1.0 + np.log(2.0 * np.pi * variances).mean(axis=0))
-        surprise = 0.5 * (mean**2 + variance - 1.0 - np.log(variance)).sum(axis=1).mean()
+        prior = predictor.model.latent_prior
+        surprise = np.mean(prior.divergence_of_rows(prior.start(jnp.asarray(mean), jnp.asarray(variance))))
         return cls((spread[:, None] * directions)[kept].T, _OWN * values.var(axis=0), usual, float(surprise))
 
     def suspects(self, log_density: np.ndarray, observed: np.ndarray) -> np.ndarray:
