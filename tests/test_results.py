@@ -164,6 +164,13 @@ def test_profiles_are_numbered_and_their_tree_is_scipys(fitted):
     assert is_valid_linkage(fitted.profile_linkage_)
 
 
+def test_columns_of_one_group_have_a_tree_too(table):
+    model = BayesianGPLVM(**{**SETTINGS, "max_iter": 20}).fit(table)
+    assert is_valid_linkage(model.profile_linkage_)
+    np.testing.assert_array_equal(model.profile_linkage_[-1, 3], N_COLUMNS)
+    assert len(np.unique(model.profiles_)) == model.n_profiles_
+
+
 def test_given_groups_are_in_the_same_group_or_not(fitted):
     assert np.array_equal(fitted.coassignment_, np.equal.outer(VIEWS, VIEWS))
     assert fitted.starts_ == []

@@ -56,6 +56,15 @@ def test_processes_do_not_change_the_answer(table, three):
     assert_same_starts(two_processes.starts_, three.starts_)
 
 
+@pytest.mark.filterwarnings("ignore::dpgplvm.advice.FitWarning")
+def test_processes_do_not_change_the_kernel_that_is_chosen():
+    Y = make_views(n_samples=40, latents=((0,), (1,)), columns=4, linear=True, random_state=0).Y
+    alone, shared = (several(kernel="auto", n_starts=2, n_jobs=n_jobs).fit(Y) for n_jobs in (1, 2))
+    assert alone.kernel_ == shared.kernel_ == "linear"
+    assert alone.elbo_ == shared.elbo_
+    assert_same_starts(alone.starts_, shared.starts_)
+
+
 def test_the_first_start_is_that_of_a_single_one(table, three):
     single = several(n_starts=1).fit(table)
     assert_same_starts(single.starts_, three.starts_[:1])
