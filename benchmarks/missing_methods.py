@@ -43,6 +43,7 @@ class Method(NamedTuple):
     fit: Fit
     own_spread: bool = True  # or that of the residuals when folds of the training rows are held out
     is_baseline: bool = False
+    is_ours: bool = False
     may_take_long: bool = False
 
 
@@ -156,10 +157,10 @@ def baseline(title: str, point: Point) -> Method:
 
 
 METHODS = {
-    "dpgplvm": Method("DPGPLVM", ours("DPGPLVM")),
-    "dpgplvm_group": Method("DPGPLVM, noise of groups", ours("DPGPLVM", noise="group")),
-    "bgplvm": Method("BayesianGPLVM", ours("BayesianGPLVM")),
-    "mrd": Method("MRD, a view a column", ours("MRD", views="columns"), may_take_long=True),
+    "dpgplvm": Method("DPGPLVM", ours("DPGPLVM"), is_ours=True),
+    "dpgplvm_group": Method("DPGPLVM, noise of groups", ours("DPGPLVM", noise="group"), is_ours=True),
+    "bgplvm": Method("BayesianGPLVM", ours("BayesianGPLVM"), is_ours=True),
+    "mrd": Method("MRD, a view a column", ours("MRD", views="columns"), may_take_long=True, is_ours=True),
     "gpy": Method("GPy BayesianGPLVM", gpy, may_take_long=True),
     "mean": baseline("column mean", column_mean),
     "3nn": baseline("3 nearest neighbours", regression(KNeighborsRegressor, n_neighbors=3)),

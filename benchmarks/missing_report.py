@@ -83,12 +83,12 @@ def block(records: list[Record]) -> str:
     heads = [f"{cell.row_share} % x {cell.column_share} %" for cell in cells]
     lines = [f"{first['set']}, {unseen} unseen, {n_seeds} seed{'s' * (n_seeds > 1)}: rows unseen x columns hidden"]
     for metric in METRICS:
-        rows = {name: [_written(scores.get(name, {}), metric) for scores in cells.values()] for name in METHODS}
+        rows = {name: [written(scores.get(name, {}), metric) for scores in cells.values()] for name in METHODS}
         rows = {name: row for name, row in rows.items() if any(row)}
         if rows:
             lines.append(_line(metric.title, heads))
             lines += [_line(f"  {_marked(METHODS[name])}", row) for name, row in rows.items()]
-    return "\n".join([*lines, *_notes(records)]) + "\n"
+    return "\n".join([*lines, *(f"  {note}" for note in in_words(records))]) + "\n"
 
 
 def _marked(method: Method) -> str:
@@ -99,7 +99,8 @@ def _line(title: str, cells: list[str]) -> str:
     return f"  {title:<{_NAME_WIDTH}}" + "".join(f"{cell:>{_CELL_WIDTH}}" for cell in cells)
 
 
-def _written(by_seed: dict[int, dict[str, float]], metric: Metric) -> str:
+def written(by_seed: dict[int, dict[str, float]], metric: Metric) -> str:
+    """Mean and standard deviation over seeds; nothing where there is none."""
     values = _values(by_seed, metric.name)
     if not len(values):
         return ""
@@ -111,10 +112,12 @@ def _values(by_seed: dict[int, dict[str, float]], metric: str) -> np.ndarray:
     return np.array([scores[metric] for scores in by_seed.values() if metric in scores])
 
 
-def _notes(records: list[Record]) -> list[str]:
+def in_words(records: list[Record]) -> list[str]:
+    """What went wrong, run by run."""
     notes = []
     for one in records:
-        about = f"  {METHODS[one['method']].title}, {one['row_share']} % of the rows, seed {one['seed']}: "
+        about = f"{METHODS[one['method']].title}, {one['set']}, {one['split']}, {one['row_share']} % of the rows, "
+        about += f"seed {one['seed']}: "
         if "error" in one:
             notes.append(about + one["error"])
         if "given_up" in one:

@@ -40,14 +40,21 @@ def done_and_new(
     if others:
         print(f"{others} runs of {arguments.log} are of another version of the library", file=sys.stderr)
     yield from done
-    new = [task for task in tasks if task not in logged]
+    new = [] if arguments.logged else [task for task in tasks if task not in logged]
     for i, record in enumerate(results(new, work, arguments.jobs), 1):
-        record["library"] = digest
+        record = _short(record) | {"library": digest}
         if arguments.log:
             with open(arguments.log, "a") as file:
                 file.write(json.dumps(record) + "\n")
         print(f"[{i}/{len(new)}] {progress(record)}", file=sys.stderr, flush=True)
         yield record
+
+
+def _short(numbers: Any) -> Any:
+    """The same with six digits: a log of a thousand runs is not for rounding errors."""
+    if isinstance(numbers, dict):
+        return {name: _short(part) for name, part in numbers.items()}
+    return float(f"{numbers:.6g}") if isinstance(numbers, float) else numbers
 
 
 def read_log(file: str | None, tasks: Sequence[Task]) -> dict[Task, Record]:
@@ -107,6 +114,7 @@ def source_digest() -> str:
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="n", help="workers (one a core)")
     parser.add_argument("--log", metavar="FILE", help="append each finished run to FILE, and skip those in it")
+    parser.add_argument("--logged", action="store_true", help="tell what the log has, and run nothing")
     parser.add_argument("--json", metavar="FILE", help="also write all numbers to FILE")
 
 

@@ -1,0 +1,78 @@
+"""The missing-data suite as a page of the documentation: every table, every method, every number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from missing_methods import METHODS
+from missing_report import METRICS, Cell, Goal, Metric, Record, Scores, in_words, scores_by_cell, written
+
+# By how a table is shown best: smallest is bold, or nothing is.
+_BEST_IS_SMALLEST = ("mse", "nlpd")
+_SPLITS = {"random": "Rows anywhere", "block": "A block of rows"}
+
+
+def page(records: list[Record], told: list[Goal], how: str) -> str:
+    """All numbers of these runs as Markdown; `how` is the command that writes it."""
+    cells = {cell: _on_our_seeds(scores) for cell, scores in scores_by_cell(records).items()}
+    lines = [
+        "# Gaps: all numbers",
+        "",
+        f"Written by `{how}`; [](missing.md) says what is measured, and what follows.",
+        "Every line is a table and the percent of its columns that are hidden in the rows that are unseen. Numbers are",
+        "means over the seeds that `DPGPLVM` has been run with, with the standard deviation over these where there are",
+        "several. Methods marked * have no spread of their own and get that of their residuals in folds of the",
+        "training rows.",
+        "",
+        *_goals(told),
+        *_versions(records),
+    ]
+    for split, row_share in sorted({(cell.split, cell.row_share) for cell in cells}, reverse=True):
+        own = {cell: scores for cell, scores in cells.items() if (cell.split, cell.row_share) == (split, row_share)}
+        lines += [f"## {_SPLITS[split]}, {row_share} % of them unseen", ""]
+        for metric in METRICS:
+            lines += _table(own, metric)
+    notes = [f"- {note}" for note in sorted(set(in_words(records)))]
+    return "\n".join([*lines, *(["## What did not end", "", *notes, ""] if notes else [])])
+
+
+def _on_our_seeds(scores: Scores) -> Scores:
+    """What is compared is compared on the same rows."""
+    seeds = scores.get("dpgplvm")
+    if not seeds:
+        return scores
+    return {name: {seed: own[seed] for seed in own if seed in seeds} for name, own in scores.items()}
+
+
+def _goals(told: list[Goal]) -> Iterator[str]:
+    if told:
+        yield from ["| goal | seen | |", "| --- | --- | --- |"]
+        yield from (f"| {goal.text} | {goal.seen} | {'met' if goal.met else 'missed'} |" for goal in told)
+        yield ""
+
+
+def _versions(records: list[Record]) -> Iterator[str]:
+    """Which sources made which runs: only ours depend on them."""
+    ours = [one["library"] for one in records if METHODS[one["method"]].is_ours]
+    counts = {digest: ours.count(digest) for digest in dict.fromkeys(ours)}
+    if counts:
+        told = ", ".join(f"{n} runs of `{digest}`" for digest, n in counts.items())
+        yield from [f"Our models, by a digest of the library's sources: {told}.", ""]
+
+
+def _table(cells: dict[Cell, Scores], metric: Metric) -> Iterator[str]:
+    """One metric of every method that has it, a line for every table and share of columns."""
+    names = [name for name in METHODS if any(written(scores.get(name, {}), metric) for scores in cells.values())]
+    if not names:
+        return
+    titles = [METHODS[name].title + " \\*" * (not METHODS[name].own_spread) for name in names]
+    yield from [f"### {metric.title.capitalize()}", "", f"| table | hidden | {' | '.join(titles)} |"]
+    yield "| --- | --- |" + " ---: |" * len(names)
+    for cell, scores in cells.items():
+        row = [written(scores.get(name, {}), metric) for name in names]
+        if metric.name in _BEST_IS_SMALLEST:
+            means = {i: float(text.split()[0]) for i, text in enumerate(row) if text}
+            best = min(means.values(), default=None)
+            row = [f"**{text}**" if means.get(i) == best and text else text for i, text in enumerate(row)]
+        yield f"| {cell.set} | {cell.column_share} % | {' | '.join(row)} |"
+    yield ""
