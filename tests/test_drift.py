@@ -186,7 +186,7 @@ def test_peaks_are_higher_than_where_they_were_looked_for_from(predictor):
     starts = np.random.default_rng(3).normal(size=(5, 3, predictor.inducing.shape[1]))
     with computing():
         drift = Drift.learned(predictor)
-        at, information, _ = drift.peaks(predictor, rows, observed, starts)
+        at, information, _ = drift.peaks(predictor, rows, observed, starts, 3)
         size = np.ones(at.shape[:2])
         before, after = (
             drift._expanded(predictor, places, size, rows[:, None], observed[:, None]) for places in (starts, at)
@@ -204,6 +204,39 @@ def test_peaks_are_higher_than_where_they_were_looked_for_from(predictor):
         solved = np.linalg.solve(covariance, np.column_stack([rows[2] - mean[place], J.T]))
         np.testing.assert_allclose(after.slope[2, place], J @ solved[:, 0] - at[2, place], rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(after.information[2, place], J @ solved[:, 1:] + np.eye(len(J)), rtol=1e-6)
+
+
+def test_peaks_are_as_wide_as_what_they_leave_unexplained_makes_them(predictor):
+    rows = predictor_units(predictor, FAR[:5])
+    rows[:, ::2] += 0.5  # which no drift explains
+    shown = rows[:, None], np.ones_like(rows)[:, None]
+    starts = np.random.default_rng(3).normal(size=(5, 4, predictor.inducing.shape[1]))
+    with computing():
+        drift = Drift.learned(predictor)
+        at, information, _ = drift.peaks(predictor, rows, np.ones_like(rows), starts, 2)
+        sizes = [np.full(at.shape[:2], size) for size in _SIZES[1:]]
+        expanded = [drift._expanded(predictor, at, size, *shown) for size in sizes]
+    scales = [np.clip(one.squares / N_COLUMNS, SCALES[0], SCALES[-1]) for one in expanded]
+    assert np.max(scales) > 1.5
+    prior = np.eye(at.shape[2])
+    expected = [
+        (one.information - prior) / scale[..., None, None] + prior for one, scale in zip(expanded, scales, strict=True)
+    ]
+    # One of the sizes is that of the peak.
+    apart = np.abs(np.array(expected) - information).max(axis=(3, 4)) / np.abs(information).max(axis=(2, 3))
+    assert (apart.min(axis=0) < 1e-8).all()
+
+
+@pytest.mark.parametrize("n_hidden", [6, 12])
+def test_many_draws_of_rows_that_have_drifted_have_weight(predictor, n_hidden):
+    rows = np.where(np.arange(N_COLUMNS) < n_hidden, np.nan, predictor_units(predictor, FAR))
+    with computing():
+        parts = [part for _, part in particles.posterior_of_rows(predictor, rows)]
+    worth = np.concatenate([part.n_effective for part in parts])
+    draws = np.concatenate([np.full(len(part.weights), part.weights.shape[1]) for part in parts])
+    assert np.median(worth) > 20.0
+    assert (worth > 10.0).mean() > 0.9
+    assert np.median(draws) < 4000
 
 
 @pytest.mark.parametrize("n_hidden", [6, 20])

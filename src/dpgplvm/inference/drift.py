@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp
 
-from dpgplvm.inference.modes import Modes
+from dpgplvm.inference.modes import Modes, best_peaks
 from dpgplvm.inference.predictor import Predictor
 from dpgplvm.inference.row_scales import RowScales, evenly_chosen, gaussian
 
@@ -61,6 +61,7 @@ class _Expansion(NamedTuple):
     """The log density of rows that have drifted and of their latents, around places [S, P, Q], by Gauss and Newton."""
 
     height: np.ndarray  # [S, P] but for a constant
+    squares: np.ndarray  # [S, P] of what is apart, in units of the covariance
     slope: np.ndarray  # [S, P, Q]
     information: np.ndarray  # [S, P, Q, Q]
 
@@ -149,9 +150,11 @@ class Drift(NamedTuple):
         determinants = n_directions * np.log(size) + 2.0 * np.log(np.einsum("wrr->wr", factors)).sum(axis=1)
         return _OfSize(squares - (halves**2).sum(axis=1), logs + determinants, factors, halves)
 
-    def peaks(self, predictor: Predictor, values: np.ndarray, observed: np.ndarray, starts: np.ndarray) -> Modes:
-        """Places that are likely for rows with values [S, D], where observed [S, D], that have drifted: by damped
-        Gauss-Newton steps from starts [S, P, Q].
+    def peaks(
+        self, predictor: Predictor, values: np.ndarray, observed: np.ndarray, starts: np.ndarray, n_peaks: int
+    ) -> Modes:
+        """Places that are likely for rows with values [S, D], where observed [S, D], that have drifted: the best that
+        damped Gauss-Newton steps lead to from starts [S, P, Q].
 
         They are for drawing from: t is what suits a start best, s is 1, and latents have a standard normal prior.
         """
@@ -169,11 +172,16 @@ class Drift(NamedTuple):
             at = np.where(better[..., None], tried, at)
             here = _Expansion(
                 np.where(better, there.height, here.height),
+                np.where(better, there.squares, here.squares),
                 np.where(better[..., None], there.slope, here.slope),
                 np.where(better[..., None, None], there.information, here.information),
             )
             damping = damping * np.where(better, 0.2, 5.0)
-        return Modes(at, here.information, here.height)
+        # What is still apart tells how large s is, and with it how wide the peak.
+        scales, prior = predictor.row_scales.values, np.eye(starts.shape[2])
+        scale = np.clip(here.squares / observed.sum(axis=1)[:, None], min(scales), max(scales))
+        found = Modes(at, (here.information - prior) / scale[..., None, None] + prior, here.height)
+        return best_peaks(found, n_peaks)
 
     def _expanded(
         self, predictor: Predictor, X: np.ndarray, size: np.ndarray, values: np.ndarray, observed: np.ndarray
@@ -193,6 +201,7 @@ class Drift(NamedTuple):
         logs = (observed * np.log(variances)).sum(axis=2) + np.linalg.slogdet(M)[1] + L.shape[1] * np.log(size)
         return _Expansion(
             -0.5 * (products[..., 0, 0] + logs + (X**2).sum(axis=2)),
+            products[..., 0, 0],
             products[..., 1:, 0] - X,
             products[..., 1:, 1:] + np.eye(n_latents),
         )

@@ -106,8 +106,8 @@ def find_modes(
     """The best peaks of every row from starts [S, P, Q]; `values` [S, D] are zero where `observed` [S, D] is."""
     climb = partial(_climbed, predictor, values, observed)
     blurred = climb(starts[:, :_CLIMBED], _BLURRED_STEPS, blur=cloud.blur)
-    modes = climb(_best(blurred, _KEPT).at, _FIRST_STEPS)
-    return climb(_best(modes, n_peaks).at, _MOST_STEPS)
+    modes = climb(best_peaks(blurred, _KEPT).at, _FIRST_STEPS)
+    return climb(best_peaks(modes, n_peaks).at, _MOST_STEPS)
 
 
 def leave_freedom(predictor: Predictor, peaks: Modes) -> np.ndarray:
@@ -133,7 +133,7 @@ def more_modes(
     """As many peaks as are known, the best of these and of what is reached from other starts [S, P, Q]."""
     found = _climbed(predictor, values, observed, starts, _MOST_STEPS)
     every = Modes(*(np.concatenate(parts, axis=1) for parts in zip(known, found, strict=True)))
-    return _best(every, known.at.shape[1])
+    return best_peaks(every, known.at.shape[1])
 
 
 def _climbed(
@@ -156,7 +156,7 @@ def _climbed(
     return Modes(*of_rows)
 
 
-def _best(modes: Modes, n_peaks: int) -> Modes:
+def best_peaks(modes: Modes, n_peaks: int) -> Modes:
     """The peaks with most of the mass, by Laplace's approximation, each of them once where there are enough."""
     log_mass = modes.height - 0.5 * np.linalg.slogdet(modes.information)[1]
     every = np.arange(len(log_mass))

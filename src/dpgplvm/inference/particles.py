@@ -27,12 +27,22 @@ from dpgplvm.model.kernels.base import standard_normal_draws
 _PEAKS = 4
 _WIDTHS, _WIDTH_NEARBY = (1.1, 2.5), 1.2  # of the Gaussians that are drawn from, in units of the posterior's
 _ROWS_AT_ONCE, _ENTRIES_AT_ONCE = 64, 4_000_000
-# Draws from all Gaussians and from where rows are: at first, and then for rows of which fewer than enough have any
-# weight. Where the first ones do not do, a posterior may be no sum of Gaussians at all.
-_DRAWS, _DRAWS_ANYWHERE, _ENOUGH = (768, 2048, 8192), (64, 1024, 4096), 150.0
-_ENOUGH_OF_SUSPECTS = 10.0  # each of their draws takes long
+_ENOUGH, _ENOUGH_OF_DRIFTED = 150.0, 20.0  # draws of equal weight; those of rows that have drifted take long
 _STARTS = 8  # the draws with most weight, from which peaks that were missed may be found
 _DRAWS_OF_ONE_GAUSSIAN = 256
+
+
+class _Round(NamedTuple):
+    """How many draws there are."""
+
+    draws: int  # from all Gaussians
+    anywhere: int  # from where rows are
+
+
+# Rows of which fewer draws than enough have any weight go on to the next round. Where the first ones do not do, a
+# posterior may be no sum of Gaussians at all. Rows that have drifted are first found in some rounds.
+_ROUNDS = _Round(768, 64), _Round(2048, 1024), _Round(8192, 4096)
+_ROUNDS_OF_DRIFTED = _Round(1024, 64), _Round(1024, 64), _Round(2048, 1024), _Round(8192, 4096)
 
 
 class Particles(NamedTuple):
@@ -88,7 +98,8 @@ def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> Iterator[tuple[np.
             if own.size:
                 shown = values[own], observed[own]
                 nearby = explanations(predictor, starts[own], *shown) if free[own[0]] else None
-                for again, particles in _sampled(predictor, drift, peaks.of(own), nearby, *shown):
+                where = _Where(peaks.of(own), nearby, _ROUNDS)
+                for again, particles in _sampled(predictor, drift, where, *shown):
                     yield rows[own[again]], particles
 
 
@@ -163,41 +174,49 @@ class _Proposal(NamedTuple):
         return found
 
 
+class _Where(NamedTuple):
+    """Where draws of some rows come from."""
+
+    peaks: Modes
+    nearby: Modes | None  # what else explains them
+    rounds: tuple[_Round, ...]  # this one and those to come
+
+    def of(self, rows: np.ndarray) -> _Where:
+        """Some of the rows."""
+        return self._replace(peaks=self.peaks.of(rows), nearby=None if self.nearby is None else self.nearby.of(rows))
+
+
 def _sampled(
-    predictor: Predictor,
-    drift: Drift | None,
-    peaks: Modes,
-    nearby: Modes | None,
-    values: np.ndarray,
-    observed: np.ndarray,
-    n_before: int = 0,
+    predictor: Predictor, drift: Drift | None, where: _Where, values: np.ndarray, observed: np.ndarray
 ) -> Iterator[tuple[np.ndarray, Particles]]:
     """Draws for all of these rows. Where few of them have any weight, these may be near to a peak that was missed: it
     is looked for, and there are more draws."""
-    n_gaussians = len(_WIDTHS) * _PEAKS + (0 if nearby is None else nearby.at.shape[1])
-    n_draws, n_anywhere = _DRAWS[n_before] // (2 * n_gaussians) * 2, _DRAWS_ANYWHERE[n_before]
-    for some in chunks(len(values), _rows_at_once(predictor, n_gaussians * n_draws + n_anywhere)):
+    now, *later = where.rounds
+    n_gaussians = len(_WIDTHS) * _PEAKS + (0 if where.nearby is None else where.nearby.at.shape[1])
+    n_draws = now.draws // (2 * n_gaussians) * 2
+    for some in chunks(len(values), _rows_at_once(predictor, n_gaussians * n_draws + now.anywhere)):
         rows = np.arange(len(values))[some]
-        others = None if nearby is None else nearby.of(rows)
-        proposal = _Proposal.around(peaks.of(rows), others, predictor, n_draws, n_anywhere)
+        own = where.of(rows)
+        proposal = _Proposal.around(own.peaks, own.nearby, predictor, n_draws, now.anywhere)
         points = proposal.draw()
-        particles, is_suspect = _weighted(predictor, drift, proposal, points, values[rows], observed[rows])
-        wanted = np.where(is_suspect, _ENOUGH_OF_SUSPECTS, _ENOUGH)
-        enough = (particles.n_effective >= wanted) | (n_before + 1 == len(_DRAWS))
+        particles, has_drifted = _weighted(predictor, drift, proposal, points, values[rows], observed[rows])
+        enough = (particles.n_effective >= np.where(has_drifted, _ENOUGH_OF_DRIFTED, _ENOUGH)) | (not later)
         yield rows[enough], particles.of(enough)
-        if not enough.all():
-            best = np.argsort(-particles.weights[~enough], axis=1)[:, :_STARTS, None]
-            starts = np.take_along_axis(points[~enough], best, axis=1)
-            few, others = rows[~enough], None if others is None else others.of(~enough)
-            seen = values[few], observed[few]
-            more = more_modes(predictor, *seen, peaks.of(few), starts)
-            lost = is_suspect[~enough]
-            if drift is not None and lost.any():
-                drifted = drift.peaks(predictor, seen[0][lost], seen[1][lost], starts[lost, : _PEAKS // 2])
-                for part, own in zip(more, drifted, strict=True):
-                    part[lost, -_PEAKS // 2 :] = own
-            for again, particles in _sampled(predictor, drift, more, others, *seen, n_before + 1):
-                yield few[again], particles
+        for again, is_drift in ((~enough & ~has_drifted, False), (~enough & has_drifted, True)):
+            if again.any():
+                few = rows[again]
+                best = np.argsort(-particles.weights[again], axis=1)[:, :_STARTS, None]
+                starts = np.take_along_axis(points[again], best, axis=1)
+                shown = values[few], observed[few]
+                if drift is not None and is_drift:
+                    # What explains such a row without a drift is no place to draw from.
+                    next_rounds = _ROUNDS_OF_DRIFTED if where.rounds is _ROUNDS else tuple(later)
+                    there = _Where(drift.peaks(predictor, *shown, starts, _PEAKS), None, next_rounds)
+                else:
+                    there = own.of(again)._replace(rounds=tuple(later))
+                    there = there._replace(peaks=more_modes(predictor, *shown, there.peaks, starts))
+                for part, found in _sampled(predictor, drift, there, *shown):
+                    yield few[part], found
 
 
 def _rows_at_once(predictor: Predictor, n_points: int) -> int:
@@ -213,7 +232,7 @@ def _weighted(
     values: np.ndarray,
     observed: np.ndarray,
 ) -> tuple[Particles, np.ndarray]:
-    """Draws with their weights, and which rows [S] were suspected of having drifted."""
+    """Draws with their weights, and which rows [S] seem to have drifted."""
     shares, means, variances = predicted_at(predictor, points)
     scales = predictor.row_scales
     log_prior = predictor.whereabouts.log_density(points, scales.values)
@@ -223,11 +242,10 @@ def _weighted(
     weights, log_density = _normalised(log_joint - log_proposal)
     drawn = scales.one_for_every_draw(chances)
     expected = scales.expected(chances) / drawn
-    is_suspect = np.zeros(len(values), dtype=bool)
+    has_drifted = np.zeros(len(values), dtype=bool)
     if drift is not None:
-        is_suspect = drift.suspects(log_density, observed)
         log_prior = np.broadcast_to(log_prior, log_likelihood.shape)
-        for row in np.flatnonzero(is_suspect):
+        for row in np.flatnonzero(drift.suspects(log_density, observed)):
             # A column that may be in several groups is the one Gaussian of their mean and variance here.
             mean = (shares * means[row]).sum(axis=1)
             variance = (shares * (variances[row] + (means[row] - mean[:, None]) ** 2)).sum(axis=1)
@@ -239,8 +257,9 @@ def _weighted(
             means[row, found.is_drift] = found.means[found.is_drift, None]
             variances[row, found.is_drift] = found.variances[found.is_drift, None]
             drawn[row], expected[row] = found.scales, found.expected
+            has_drifted[row] = weights[row, found.is_drift].sum() > 0.5
     variances = drawn[:, :, None, None] * variances
-    return Particles(weights, log_density, shares, means, variances, expected), is_suspect
+    return Particles(weights, log_density, shares, means, variances, expected), has_drifted
 
 
 def _normalised(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
