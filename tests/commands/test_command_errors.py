@@ -112,7 +112,8 @@ def test_a_file_that_cannot_be_used(tmp_path, kind):
 SLIPS = {
     "no command": ([], "required: COMMAND"),
     "no data": (["fit"], "required: DATA"),
-    "an option that is none": (["fit", "data.csv", "--latents", "3"], "--latents"),
+    "an option that is none": (["fit", "data.csv", "--latents", "3"], "--latents 3 (see dpgplvm fit --help)"),
+    "one file too many": (["fit", "data.csv", "m.dpgplvm"], "arguments: m.dpgplvm (see dpgplvm fit --help)"),
     "no number": (["fit", "data.csv", "--n-latents", "some"], "--n-latents: 'some' is not a whole number or none"),
     "no choice": (["fit", "data.csv", "--noise", "loud"], "'loud' is not auto, group, column"),
     "a number for a choice": (["fit", "data.csv", "--kernel", "3"], "'3' is not auto, rbf"),
@@ -257,6 +258,19 @@ def test_warnings_are_lines(tmp_path, capsys, monkeypatch):
         patch.setattr("warnings.filters", [])
         assert main(["fit", str(tmp_path / "data.csv"), "-q"]) == 2
     assert capsys.readouterr().err == "dpgplvm: warning: look at it\ndpgplvm: error: enough\n"
+
+
+@pytest.mark.parametrize(("steps", "is_told"), [("1,2,3,4", True), ("1,2,3,5", False), ("1,2,,4", False)])
+def test_a_column_that_counts_rows_is_told(tmp_path, capsys, monkeypatch, steps, is_told):
+    def unasked(self, Y):
+        raise ValueError("enough")
+
+    monkeypatch.setattr(dpgplvm.DPGPLVM, "fit", unasked)
+    rows = [f"{step},{step}.5,{n * n}" for n, step in enumerate(steps.split(","))]
+    (tmp_path / "data.csv").write_text("\n".join(["the row,a,b", *rows]))
+    assert main(["fit", str(tmp_path / "data.csv"), "-q", "--drop", "a"]) == 2
+    told = "dpgplvm: warning: column 'the row' only counts the rows: leave it out with --drop 'the row', or take it as "
+    assert capsys.readouterr().err.startswith(told) is is_told
 
 
 def estimators():

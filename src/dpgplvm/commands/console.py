@@ -32,6 +32,13 @@ class InputError(ValueError):
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Here, where it is known which command has arguments that it does not know."""
+        namespace, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return namespace, unknown
+
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.BAD_INPUT, f"{PROGRAM}: error: {one_line(message)} (see {self.prog} --help)\n")
 

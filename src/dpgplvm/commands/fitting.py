@@ -18,7 +18,7 @@ import numpy as np
 from dpgplvm.commands.console import PROGRAM, Exit, InputError, add_command, note, say, show
 from dpgplvm.commands.formats import is_special
 from dpgplvm.commands.options import MODELS, add_parameters, given_parameters, parameters, progress
-from dpgplvm.commands.reading import add_options, read, read_views
+from dpgplvm.commands.reading import Table, add_options, read, read_views
 from dpgplvm.commands.writing import check_outputs
 
 SUFFIX = ".dpgplvm"
@@ -70,6 +70,11 @@ def fit(arguments: argparse.Namespace) -> Exit:
         given["views"] = read_views(arguments.views, arguments.encoding)
     gaps, (n_rows, n_columns) = np.isnan(table.values), table.values.shape
     note(arguments, f"{table.source}: {n_rows} rows, {n_columns} columns, gaps: {gaps.sum()} ({gaps.mean():.1%})")
+    for name in _counters(table):
+        say(
+            f"warning: column {name!r} only counts the rows: leave it out with --drop {name!r}, or take it as their "
+            f"labels with --index-col {name!r}"
+        )
 
     from dpgplvm import estimators
     from dpgplvm.inference.outcome import Outcome
@@ -91,6 +96,12 @@ def fit(arguments: argparse.Namespace) -> Exit:
             note(arguments, f"the model is in {place}")
     show(fitted.summary())
     return Exit.INTERRUPTED if interrupted else Exit.DONE
+
+
+def _counters(table: Table) -> list[str]:
+    """Columns that are numbers of rows and no measurements, by their names or numbers."""
+    counts = (np.diff(table.values, axis=0) == 1.0).all(axis=0) if len(table.values) > 2 else []
+    return [str(d) if table.names is None else table.names[d] for d in np.flatnonzero(counts)]
 
 
 def _model_and_parameters(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
