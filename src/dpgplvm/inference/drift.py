@@ -118,7 +118,7 @@ class Drift(NamedTuple):
         seen = observed > 0.0
         apart = values[seen] - means[:, seen]
         found = [self._of_size(size, seen, apart, variances[:, seen]) for size in _SIZES[1:]]
-        squares, logs, factors, halves = map(np.array, zip(*found, strict=True))
+        squares, logs = (np.array([getattr(one, name) for one in found]) for name in ("squares", "logs"))
         if squares.min() > _WORST * seen.sum():
             return None
         with_drift = scales.of_each(gaussian(squares, logs, np.array(seen.sum()))).swapaxes(0, 1)
@@ -130,21 +130,24 @@ class Drift(NamedTuple):
         size, scale = np.unravel_index(evenly_chosen(chances.reshape(-1, len(draws))), chances.shape[:2])
         given_size = chances[size, :, draws].T  # [K, W]
         expected = scales.expected(given_size / given_size.sum(axis=0))
-        drawn, is_drift = np.array(scales.values)[scale], size > 0
-        noise = np.sqrt(drawn[:, None]) * _noise(*halves.shape[1:])
-        of_size = np.maximum(size - 1, 0), draws
-        w = _backward(factors[of_size], halves[of_size] + noise)
-        means = means + np.where(is_drift[:, None], w @ self.loadings.T, 0.0)
-        return Drifted(
-            log_joint, is_drift, means, variances + _SIZES[size][:, None] * self.own, drawn, expected / drawn
-        )
+        drawn = np.array(scales.values)[scale]
+        noise = np.sqrt(drawn[:, None]) * _noise(len(draws), self.loadings.shape[1])
+        w = np.zeros_like(noise)
+        for number, one in enumerate(found, 1):
+            own = np.flatnonzero(size == number)
+            w[own] = _backward(one.factors[own], one.halves[own] + noise[own])
+        means, variances = means + w @ self.loadings.T, variances + _SIZES[size][:, None] * self.own
+        return Drifted(log_joint, size > 0, means, variances, drawn, expected / drawn)
 
     def _of_size(self, size: float, seen: np.ndarray, apart: np.ndarray, variances: np.ndarray) -> _OfSize:
         L, variances = self.loadings[seen], variances + size * self.own[seen]
         n_draws, n_directions = len(apart), L.shape[1]
         squares, logs = (apart**2 / variances).sum(axis=1), np.log(2.0 * np.pi * variances).sum(axis=1)
-        outer = (L[:, :, None] * L[:, None, :]).reshape(len(L), -1)
-        precision = ((1.0 / variances) @ outer).reshape(n_draws, n_directions, -1) + np.eye(n_directions) / size
+        # Of symmetric matrices, a factorisation reads the lower triangle alone.
+        rows, columns = np.tril_indices(n_directions)
+        precision = np.zeros((n_draws, n_directions, n_directions))
+        precision[:, rows, columns] = (1.0 / variances) @ (L[:, rows] * L[:, columns])
+        precision += np.eye(n_directions) / size
         factors = np.linalg.cholesky(precision)
         halves = _forward(factors, (apart / variances) @ L)
         determinants = n_directions * np.log(size) + 2.0 * np.log(np.einsum("wrr->wr", factors)).sum(axis=1)
