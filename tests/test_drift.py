@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from dpgplvm import BayesianGPLVM
-from dpgplvm.inference import particles
+from dpgplvm.inference import rounds
 from dpgplvm.inference.drift import _CHANCES, _SIZES, Drift
 from dpgplvm.inference.row_scales import MAYBE_UNLIKE
 from dpgplvm.numerics import computing
@@ -43,7 +43,7 @@ def suspects(predictor, rows):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Drift, "suspects", lambda self, density, observed: np.zeros(len(density), dtype=bool))
         densities = np.empty(len(rows))
-        for some, part in particles.posterior_of_rows(predictor, scaled):
+        for some, part in rounds.posterior_of_rows(predictor, scaled):
             densities[some] = part.log_density
     return drift.suspects(densities, np.ones_like(scaled))
 
@@ -231,7 +231,7 @@ def test_peaks_are_as_wide_as_what_they_leave_unexplained_makes_them(predictor):
 def test_many_draws_of_rows_that_have_drifted_have_weight(predictor, n_hidden):
     rows = np.where(np.arange(N_COLUMNS) < n_hidden, np.nan, predictor_units(predictor, FAR))
     with computing():
-        parts = [part for _, part in particles.posterior_of_rows(predictor, rows)]
+        parts = [part for _, part in rounds.posterior_of_rows(predictor, rows)]
     worth = np.concatenate([part.n_effective for part in parts])
     draws = np.concatenate([np.full(len(part.weights), part.weights.shape[1]) for part in parts])
     assert np.median(worth) > 20.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-from dpgplvm.inference.particles import posterior_of_rows
 from dpgplvm.inference.predictor import Groups
+from dpgplvm.inference.rounds import posterior_of_rows
 from dpgplvm.inference.row_scales import ALIKE
 from dpgplvm.inference.whereabouts import Whereabouts
 from dpgplvm.model.latents import Marginals

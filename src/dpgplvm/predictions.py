@@ -15,8 +15,9 @@ from dpgplvm.arguments import check_count, check_method, read_latents, read_prob
 from dpgplvm.frames import Layout, filled_like, index_of
 from dpgplvm.inference.distribution import draw_entries, quantiles_of_entries
 from dpgplvm.inference.joint import JointBound
-from dpgplvm.inference.particles import Particles, around, posterior_of_rows, predicted_at
+from dpgplvm.inference.particles import Particles, around, predicted_at
 from dpgplvm.inference.predictor import Predictor
+from dpgplvm.inference.rounds import posterior_of_rows
 from dpgplvm.inference.rows import Rows, infer_rows
 from dpgplvm.model.bound import Model
 from dpgplvm.model.state import State

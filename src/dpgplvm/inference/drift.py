@@ -40,7 +40,9 @@ _MARGIN = 4.0
 class Drifted(NamedTuple):
     """What W draws of the latents of one row come to when it may have drifted, with a draw of w and s for each."""
 
+    explains: bool  # whether a drift explains the row at all
     log_joint: np.ndarray  # [W]
+    log_drift: np.ndarray  # [W] of this, with a t that is not 0
     is_drift: np.ndarray  # [W] where t is not 0
     means: np.ndarray  # [W, D]
     variances: np.ndarray  # [W, D] without s
@@ -108,23 +110,21 @@ class Drift(NamedTuple):
         variances: np.ndarray,
         log_prior: np.ndarray,
         log_likelihood: np.ndarray,
-    ) -> Drifted | None:
+    ) -> Drifted:
         """The row with values [D], where observed [D], at draws at which its columns have means and variances [W, D],
         its latents the log density [K, W], and the row without a drift the other, with each of the scales.
 
-        None where no drift explains the row either: a wrong number in one column is no reason to expect others to
-        follow it.
+        No drift may explain the row either: a wrong number in one column is no reason to expect others to follow it.
         """
         seen = observed > 0.0
         apart = values[seen] - means[:, seen]
         found = [self._of_size(size, seen, apart, variances[:, seen]) for size in _SIZES[1:]]
         squares, logs = (np.array([getattr(one, name) for one in found]) for name in ("squares", "logs"))
-        if squares.min() > _WORST * seen.sum():
-            return None
+        explains = bool(squares.min() <= _WORST * seen.sum())
         with_drift = scales.of_each(gaussian(squares, logs, np.array(seen.sum()))).swapaxes(0, 1)
         likelihood = np.concatenate([log_likelihood[None], with_drift])  # [T, K, W]
         joint = likelihood + log_prior + np.log(np.outer(_CHANCES, scales.chances))[:, :, None]
-        log_joint = logsumexp(joint, axis=(0, 1))
+        log_joint, log_drift = logsumexp(joint, axis=(0, 1)), logsumexp(joint[1:], axis=(0, 1))
         chances = np.exp(joint - log_joint)
         draws = np.arange(len(means))
         size, scale = np.unravel_index(evenly_chosen(chances.reshape(-1, len(draws))), chances.shape[:2])
@@ -137,7 +137,7 @@ class Drift(NamedTuple):
             own = np.flatnonzero(size == number)
             w[own] = _backward(one.factors[own], one.halves[own] + noise[own])
         means, variances = means + w @ self.loadings.T, variances + _SIZES[size][:, None] * self.own
-        return Drifted(log_joint, size > 0, means, variances, drawn, expected / drawn)
+        return Drifted(explains, log_joint, log_drift, size > 0, means, variances, drawn, expected / drawn)
 
     def _of_size(self, size: float, seen: np.ndarray, apart: np.ndarray, variances: np.ndarray) -> _OfSize:
         L, variances = self.loadings[seen], variances + size * self.own[seen]
@@ -154,12 +154,19 @@ class Drift(NamedTuple):
         return _OfSize(squares - (halves**2).sum(axis=1), logs + determinants, factors, halves)
 
     def peaks(
-        self, predictor: Predictor, values: np.ndarray, observed: np.ndarray, starts: np.ndarray, n_peaks: int
+        self,
+        predictor: Predictor,
+        values: np.ndarray,
+        observed: np.ndarray,
+        starts: np.ndarray,
+        n_peaks: int,
+        known: Modes | None = None,
     ) -> Modes:
-        """Places that are likely for rows with values [S, D], where observed [S, D], that have drifted: the best that
-        damped Gauss-Newton steps lead to from starts [S, P, Q].
+        """Places that are likely for rows with values [S, D], where observed [S, D], that have drifted: the best of
+        those that damped Gauss-Newton steps lead to from starts [S, P, Q], and of those that are known.
 
-        They are for drawing from: t is what suits a start best, s is 1, and latents have a standard normal prior.
+        They are for drawing from: t is what suits a start best, s is 1 on the way and then what suits a place, and
+        latents have a standard normal prior.
         """
         shown = values[:, None], observed[:, None]
         sizes = [np.full(starts.shape[:2], size) for size in _SIZES[1:]]
@@ -180,11 +187,12 @@ class Drift(NamedTuple):
                 np.where(better[..., None, None], there.information, here.information),
             )
             damping = damping * np.where(better, 0.2, 5.0)
-        # What is still apart tells how large s is, and with it how wide the peak.
-        scales, prior = predictor.row_scales.values, np.eye(starts.shape[2])
-        scale = np.clip(here.squares / observed.sum(axis=1)[:, None], min(scales), max(scales))
-        found = Modes(at, (here.information - prior) / scale[..., None, None] + prior, here.height)
-        return best_peaks(found, n_peaks)
+        # What is still apart tells how large s is, and with it how wide and how high the peak.
+        scales, prior, n_seen = predictor.row_scales.values, np.eye(starts.shape[2]), observed.sum(axis=1)[:, None]
+        scale = np.clip(here.squares / n_seen, min(scales), max(scales))
+        height = here.height + 0.5 * here.squares * (1.0 - 1.0 / scale) - 0.5 * n_seen * np.log(scale)
+        found = Modes(at, (here.information - prior) / scale[..., None, None] + prior, height)
+        return best_peaks(found if known is None else known.and_these(found), n_peaks)
 
     def _expanded(
         self, predictor: Predictor, X: np.ndarray, size: np.ndarray, values: np.ndarray, observed: np.ndarray

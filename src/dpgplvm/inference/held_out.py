@@ -16,8 +16,8 @@ import numpy as np
 
 from dpgplvm.inference.compiled import marginals_of
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem
-from dpgplvm.inference.particles import posterior_of_rows
 from dpgplvm.inference.predictor import Predictor
+from dpgplvm.inference.rounds import posterior_of_rows
 from dpgplvm.numerics import NumericalError
 
 # Nats an entry by which the bound of a flexible kernel is so far ahead that rows need not be asked, or the density of

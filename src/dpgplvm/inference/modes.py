@@ -50,6 +50,14 @@ class Modes(NamedTuple):
         """Some of the rows."""
         return Modes(*(part[rows] for part in self))
 
+    def and_these(self, others: Modes) -> Modes:
+        """More of them for every row."""
+        return Modes(*(np.concatenate(parts, axis=1) for parts in zip(self, others, strict=True)))
+
+    def first(self, n_peaks: int) -> Modes:
+        """The first of every row, which are the best where they were chosen."""
+        return Modes(*(part[:, :n_peaks] for part in self))
+
 
 class Cloud(NamedTuple):
     """Points that cover where training rows are and where the prior is, and what the columns are predicted to be at
@@ -132,8 +140,7 @@ def more_modes(
 ) -> Modes:
     """As many peaks as are known, the best of these and of what is reached from other starts [S, P, Q]."""
     found = _climbed(predictor, values, observed, starts, _MOST_STEPS)
-    every = Modes(*(np.concatenate(parts, axis=1) for parts in zip(known, found, strict=True)))
-    return best_peaks(every, known.at.shape[1])
+    return best_peaks(known.and_these(found), known.at.shape[1])
 
 
 def _climbed(

@@ -18,31 +18,15 @@ from scipy.special import logsumexp
 
 from dpgplvm.inference.compiled import chunks
 from dpgplvm.inference.drift import Drift
-from dpgplvm.inference.modes import Cloud, Modes, explanations, find_modes, leave_freedom, more_modes
+from dpgplvm.inference.modes import Modes
 from dpgplvm.inference.predictor import Predictor
 from dpgplvm.inference.row_scales import RowScales, gaussian
 from dpgplvm.inference.whereabouts import Whereabouts
 from dpgplvm.model.kernels.base import standard_normal_draws
 
-_PEAKS = 4
 _WIDTHS, _WIDTH_NEARBY = (1.1, 2.5), 1.2  # of the Gaussians that are drawn from, in units of the posterior's
-_ROWS_AT_ONCE, _ENTRIES_AT_ONCE = 64, 4_000_000
-_ENOUGH, _ENOUGH_OF_DRIFTED = 150.0, 20.0  # draws of equal weight; those of rows that have drifted take long
-_STARTS = 8  # the draws with most weight, from which peaks that were missed may be found
+_ENTRIES_AT_ONCE = 4_000_000
 _DRAWS_OF_ONE_GAUSSIAN = 256
-
-
-class _Round(NamedTuple):
-    """How many draws there are."""
-
-    draws: int  # from all Gaussians
-    anywhere: int  # from where rows are
-
-
-# Rows of which fewer draws than enough have any weight go on to the next round. Where the first ones do not do, a
-# posterior may be no sum of Gaussians at all. Rows that have drifted are first found in some rounds.
-_ROUNDS = _Round(768, 64), _Round(2048, 1024), _Round(8192, 4096)
-_ROUNDS_OF_DRIFTED = _Round(1024, 64), _Round(1024, 64), _Round(2048, 1024), _Round(8192, 4096)
 
 
 class Particles(NamedTuple):
@@ -76,38 +60,11 @@ class Particles(NamedTuple):
         return 1.0 / (self.weights**2).sum(axis=1)
 
 
-def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> Iterator[tuple[np.ndarray, Particles]]:
-    """The posterior of the rows of the scaled table Y, NaN for gaps; some rows at a time, by their numbers."""
-    nothing_seen = np.isnan(Y).all(axis=1)
-    unseen = np.flatnonzero(nothing_seen)
-    nowhere = np.zeros((len(unseen), predictor.inducing.shape[1]))
-    for some, of_prior in around(predictor, nowhere, np.ones_like(nowhere)):
-        yield unseen[some], of_prior._replace(log_density=np.zeros(len(of_prior.weights)))
-    seen = np.flatnonzero(~nothing_seen)
-    if not seen.size:
-        return
-    cloud, drift = Cloud.of(predictor), Drift.learned(predictor)
-    for some in chunks(len(seen), _ROWS_AT_ONCE):
-        rows = seen[some]
-        observed = (~np.isnan(Y[rows])).astype(float)
-        values = np.where(observed, Y[rows], 0.0)
-        starts = cloud.starts(values, observed)
-        peaks = find_modes(predictor, cloud, starts, values, observed, _PEAKS)
-        free = leave_freedom(predictor, peaks)
-        for own in map(np.flatnonzero, (~free, free)):
-            if own.size:
-                shown = values[own], observed[own]
-                nearby = explanations(predictor, starts[own], *shown) if free[own[0]] else None
-                where = _Where(peaks.of(own), nearby, _ROUNDS)
-                for again, particles in _sampled(predictor, drift, where, *shown):
-                    yield rows[own[again]], particles
-
-
 def around(predictor: Predictor, mean: np.ndarray, variance: np.ndarray) -> Iterator[tuple[slice, Particles]]:
     """Draws, all of the same weight, for rows whose latents are known to be Gaussian; some rows at a time."""
     n_draws, n_latents = _DRAWS_OF_ONE_GAUSSIAN, mean.shape[1]
     standard = standard_normal_draws(n_draws, n_latents) if (variance > 0.0).any() else np.zeros((1, n_latents))
-    for rows in chunks(len(mean), _rows_at_once(predictor, len(standard))):
+    for rows in chunks(len(mean), rows_at_once(predictor, len(standard))):
         points = mean[rows][:, None] + np.sqrt(variance[rows])[:, None] * standard
         weights = np.full(points.shape[:2], 1.0 / len(standard))
         unknown = np.full(len(points), np.nan)
@@ -121,7 +78,16 @@ def predicted_at(predictor: Predictor, points: np.ndarray) -> tuple[np.ndarray, 
     return shares, means, variances
 
 
-class _Proposal(NamedTuple):
+class Weighted(NamedTuple):
+    """Draws with their weights, and what they say about a drift of every row."""
+
+    particles: Particles
+    is_suspect: np.ndarray  # [S] whether it is so unlikely that it may have drifted
+    chance: np.ndarray  # [S] that it has
+    log_drift: np.ndarray  # [S, W] log density of what a suspect shows, and of the draw, if it has
+
+
+class Proposal(NamedTuple):
     """A mixture for every row, of Gaussians and of where rows are before anything is seen of them, far out ones among
     them: whatever the Gaussians miss, no weight gets out of hand."""
 
@@ -132,10 +98,15 @@ class _Proposal(NamedTuple):
     n_draws: int  # from each Gaussian
     n_anywhere: int  # from where rows are
 
+    @staticmethod
+    def n_gaussians(peaks: Modes, nearby: Modes | None) -> int:
+        """How many there are around these, for a row."""
+        return len(_WIDTHS) * peaks.at.shape[1] + (0 if nearby is None else nearby.at.shape[1])
+
     @classmethod
     def around(
         cls, peaks: Modes, nearby: Modes | None, predictor: Predictor, n_draws: int, n_anywhere: int
-    ) -> _Proposal:
+    ) -> Proposal:
         """The peaks, in every width, and what else explains a row."""
         gaussians = [(peaks, width) for width in _WIDTHS] + ([] if nearby is None else [(nearby, _WIDTH_NEARBY)])
         factors = [width * np.linalg.inv(np.linalg.cholesky(modes.information)) for modes, width in gaussians]
@@ -174,65 +145,20 @@ class _Proposal(NamedTuple):
         return found
 
 
-class _Where(NamedTuple):
-    """Where draws of some rows come from."""
-
-    peaks: Modes
-    nearby: Modes | None  # what else explains them
-    rounds: tuple[_Round, ...]  # this one and those to come
-
-    def of(self, rows: np.ndarray) -> _Where:
-        """Some of the rows."""
-        return self._replace(peaks=self.peaks.of(rows), nearby=None if self.nearby is None else self.nearby.of(rows))
-
-
-def _sampled(
-    predictor: Predictor, drift: Drift | None, where: _Where, values: np.ndarray, observed: np.ndarray
-) -> Iterator[tuple[np.ndarray, Particles]]:
-    """Draws for all of these rows. Where few of them have any weight, these may be near to a peak that was missed: it
-    is looked for, and there are more draws."""
-    now, *later = where.rounds
-    n_gaussians = len(_WIDTHS) * _PEAKS + (0 if where.nearby is None else where.nearby.at.shape[1])
-    n_draws = now.draws // (2 * n_gaussians) * 2
-    for some in chunks(len(values), _rows_at_once(predictor, n_gaussians * n_draws + now.anywhere)):
-        rows = np.arange(len(values))[some]
-        own = where.of(rows)
-        proposal = _Proposal.around(own.peaks, own.nearby, predictor, n_draws, now.anywhere)
-        points = proposal.draw()
-        particles, has_drifted = _weighted(predictor, drift, proposal, points, values[rows], observed[rows])
-        enough = (particles.n_effective >= np.where(has_drifted, _ENOUGH_OF_DRIFTED, _ENOUGH)) | (not later)
-        yield rows[enough], particles.of(enough)
-        for again, is_drift in ((~enough & ~has_drifted, False), (~enough & has_drifted, True)):
-            if again.any():
-                few = rows[again]
-                best = np.argsort(-particles.weights[again], axis=1)[:, :_STARTS, None]
-                starts = np.take_along_axis(points[again], best, axis=1)
-                shown = values[few], observed[few]
-                if drift is not None and is_drift:
-                    # What explains such a row without a drift is no place to draw from.
-                    next_rounds = _ROUNDS_OF_DRIFTED if where.rounds is _ROUNDS else tuple(later)
-                    there = _Where(drift.peaks(predictor, *shown, starts, _PEAKS), None, next_rounds)
-                else:
-                    there = own.of(again)._replace(rounds=tuple(later))
-                    there = there._replace(peaks=more_modes(predictor, *shown, there.peaks, starts))
-                for part, found in _sampled(predictor, drift, there, *shown):
-                    yield few[part], found
-
-
-def _rows_at_once(predictor: Predictor, n_points: int) -> int:
+def rows_at_once(predictor: Predictor, n_points: int) -> int:
     """As many rows as memory is to be used for, with so many points for each."""
-    return int(np.clip(_ENTRIES_AT_ONCE // (n_points * predictor.groups.places.size), 1, _ROWS_AT_ONCE))
+    return max(1, _ENTRIES_AT_ONCE // (n_points * predictor.groups.places.size))
 
 
-def _weighted(
+def weighted(
     predictor: Predictor,
     drift: Drift | None,
-    proposal: _Proposal,
+    proposal: Proposal,
     points: np.ndarray,
     values: np.ndarray,
     observed: np.ndarray,
-) -> tuple[Particles, np.ndarray]:
-    """Draws with their weights, and which rows [S] seem to have drifted."""
+) -> Weighted:
+    """The draws `points` [S, W, Q] from a proposal, for rows with values [S, D] where observed [S, D]."""
     shares, means, variances = predicted_at(predictor, points)
     scales = predictor.row_scales
     log_prior = predictor.whereabouts.log_density(points, scales.values)
@@ -242,24 +168,27 @@ def _weighted(
     weights, log_density = _normalised(log_joint - log_proposal)
     drawn = scales.one_for_every_draw(chances)
     expected = scales.expected(chances) / drawn
-    has_drifted = np.zeros(len(values), dtype=bool)
+    is_suspect, chance = np.zeros(len(values), dtype=bool), np.zeros(len(values))
+    log_drift = np.full(weights.shape, -np.inf)
     if drift is not None:
+        is_suspect = drift.suspects(log_density, observed)
         log_prior = np.broadcast_to(log_prior, log_likelihood.shape)
-        for row in np.flatnonzero(drift.suspects(log_density, observed)):
+        for row in np.flatnonzero(is_suspect):
             # A column that may be in several groups is the one Gaussian of their mean and variance here.
             mean = (shares * means[row]).sum(axis=1)
             variance = (shares * (variances[row] + (means[row] - mean[:, None]) ** 2)).sum(axis=1)
             shown = values[row], observed[row]
             found = drift.of_row(scales, *shown, mean, variance, log_prior[:, row], log_likelihood[:, row])
-            if found is None:
+            log_drift[row] = found.log_drift
+            if not found.explains:
                 continue
             weights[row], log_density[row] = _normalised(found.log_joint - log_proposal[row])
+            chance[row] = weights[row] @ np.exp(found.log_drift - found.log_joint)
             means[row, found.is_drift] = found.means[found.is_drift, None]
             variances[row, found.is_drift] = found.variances[found.is_drift, None]
             drawn[row], expected[row] = found.scales, found.expected
-            has_drifted[row] = weights[row, found.is_drift].sum() > 0.5
     variances = drawn[:, :, None, None] * variances
-    return Particles(weights, log_density, shares, means, variances, expected), has_drifted
+    return Weighted(Particles(weights, log_density, shares, means, variances, expected), is_suspect, chance, log_drift)
 
 
 def _normalised(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
