@@ -30,7 +30,7 @@ from missing_sets import ROW_SHARES, SHARED, SPLITS, WALKERS, is_there, load
 from missing_trial import Task, run
 from runner import add_options, conclude, done_and_new, named
 
-HOW = "python benchmarks/missing_data.py --log benchmarks/results/missing_data.jsonl --page docs/missing_numbers.md"
+_HOW = "python benchmarks/missing_data.py --log benchmarks/results/missing_data.jsonl --logged --page FILE"
 _QUICK_SETS = ("walkers2", "holzinger_swineford")
 
 
@@ -38,7 +38,7 @@ def tasks_of_suite(names: list[str], arguments: argparse.Namespace) -> list[Task
     """All runs, the longest first, so that no worker is left with a long one at the end."""
     costs: dict[Task, float] = {}
     for name in names:
-        n_rows, n_columns = load(name, 0).shape
+        n_rows, n_columns = load(name, 0).shape if is_there(name) else (0, 0)
         # Roughly: a kernel for each of some groups, or for each column.
         n_kernels = {"dpgplvm": 20, "dpgplvm_group": 20, "mrd": n_columns, "bgplvm": 1, "gpy": 1}
         for split in arguments.splits:
@@ -65,30 +65,37 @@ def progress(record: Record) -> str:
 
 def suite(arguments: argparse.Namespace) -> dict[str, Any]:
     """Print the tables of every set and split as soon as their last run is done, then the goals."""
-    names = [name for name in arguments.only if is_there(name)]
+    names = [name for name in arguments.only if arguments.logged or is_there(name)]
     for name in sorted(set(arguments.only) - set(names)):
         print(f"{name}: skipped, {name}.npz is not in ../shared/data")
-    if "gpy" in arguments.methods and importlib.util.find_spec("GPy") is None:
+    if "gpy" in arguments.methods and not arguments.logged and importlib.util.find_spec("GPy") is None:
         arguments.methods.remove("gpy")
         print("gpy: skipped, GPy is not installed")
     tasks = tasks_of_suite(names, arguments)
     left = {
         (name, split): sum(task[:2] == (name, split) for task in tasks) for name in names for split in arguments.splits
     }
-    print(f"{len(tasks)} runs, each on a single core, {arguments.jobs} side by side\n")
+    if not arguments.logged:
+        print(f"{len(tasks)} runs, each on a single core, {arguments.jobs} side by side\n")
     records: list[Record] = []
     for record in done_and_new(tasks, partial(run, longest=arguments.peer_seconds), progress, arguments):
         records.append(record)
-        where = record["set"], record["split"]
-        left[where] -= 1
-        if not left[where]:
-            print(block([one for one in records if (one["set"], one["split"]) == where]), flush=True)
+        left[record["set"], record["split"]] -= 1
+        if not left[record["set"], record["split"]]:
+            print(_block_of(records, record["set"], record["split"]), flush=True)
+    for where in dict.fromkeys((record["set"], record["split"]) for record in records):
+        if left[where]:  # the log does not have all of it
+            print(_block_of(records, *where))
     reached = goals(records)
     if reached:
         print(goal_lines(reached))
     if arguments.page:
-        Path(arguments.page).write_text(page(records, reached, HOW), encoding="utf-8")
+        Path(arguments.page).write_text(page(records, reached, _HOW), encoding="utf-8")
     return {"runs": records, "summary": summarise(records), "goals": [goal._asdict() for goal in reached]}
+
+
+def _block_of(records: list[Record], name: str, split: str) -> str:
+    return block([one for one in records if (one["set"], one["split"]) == (name, split)])
 
 
 def parsed() -> argparse.Namespace:

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from missing_methods import METHODS
-from missing_report import METRICS, Cell, Goal, Metric, Record, Scores, in_words, scores_by_cell, written
+from missing_report import (
+    METRICS,
+    UNSEEN,
+    Cell,
+    Goal,
+    Metric,
+    Record,
+    Scores,
+    in_words,
+    marked,
+    scores_by_cell,
+    written,
+)
 
 # By how a table is shown best: smallest is bold, or nothing is.
 _BEST_IS_SMALLEST = ("mse", "nlpd")
-_SPLITS = {"random": "Rows anywhere", "block": "A block of rows"}
 
 
 def page(records: list[Record], told: list[Goal], how: str) -> str:
@@ -21,15 +32,15 @@ def page(records: list[Record], told: list[Goal], how: str) -> str:
         f"Written by `{how}`; [](missing.md) says what is measured, and what follows.",
         "Every line is a table and the percent of its columns that are hidden in the rows that are unseen. Numbers are",
         "means over the seeds that `DPGPLVM` has been run with, with the standard deviation over these where there are",
-        "several. Methods marked * have no spread of their own and get that of their residuals in folds of the",
-        "training rows.",
+        "several, and in brackets where a method has not been run with all of them. Methods marked * have no spread of",
+        "their own and get that of their residuals in folds of the training rows.",
         "",
         *_goals(told),
         *_versions(records),
     ]
     for split, row_share in sorted({(cell.split, cell.row_share) for cell in cells}, reverse=True):
         own = {cell: scores for cell, scores in cells.items() if (cell.split, cell.row_share) == (split, row_share)}
-        lines += [f"## {_SPLITS[split]}, {row_share} % of them unseen", ""]
+        lines += [f"## {UNSEEN[split].capitalize()}, {row_share} % of all, unseen", ""]
         for metric in METRICS:
             lines += _table(own, metric)
     notes = [f"- {note}" for note in sorted(set(in_words(records)))]
@@ -53,7 +64,7 @@ def _goals(told: list[Goal]) -> Iterator[str]:
 
 def _versions(records: list[Record]) -> Iterator[str]:
     """Which sources made which runs: only ours depend on them."""
-    ours = [one["library"] for one in records if METHODS[one["method"]].is_ours]
+    ours = [one.get("library", "unknown") for one in records if METHODS[one["method"]].is_ours]
     counts = {digest: ours.count(digest) for digest in dict.fromkeys(ours)}
     if counts:
         told = ", ".join(f"{n} runs of `{digest}`" for digest, n in counts.items())
@@ -65,14 +76,17 @@ def _table(cells: dict[Cell, Scores], metric: Metric) -> Iterator[str]:
     names = [name for name in METHODS if any(written(scores.get(name, {}), metric) for scores in cells.values())]
     if not names:
         return
-    titles = [METHODS[name].title + " \\*" * (not METHODS[name].own_spread) for name in names]
+    titles = [marked(METHODS[name]).replace("*", "\\*") for name in names]
     yield from [f"### {metric.title.capitalize()}", "", f"| table | hidden | {' | '.join(titles)} |"]
     yield "| --- | --- |" + " ---: |" * len(names)
     for cell, scores in cells.items():
+        most = max(map(len, scores.values()))
+        whole = [len(scores.get(name, {})) == most for name in names]
         row = [written(scores.get(name, {}), metric) for name in names]
         if metric.name in _BEST_IS_SMALLEST:
-            means = {i: float(text.split()[0]) for i, text in enumerate(row) if text}
+            means = {i: float(text.split()[0]) for i, text in enumerate(row) if text and whole[i]}
             best = min(means.values(), default=None)
-            row = [f"**{text}**" if means.get(i) == best and text else text for i, text in enumerate(row)]
+            row = [f"**{text}**" if i in means and means[i] == best else text for i, text in enumerate(row)]
+        row = [text if is_whole or not text else f"({text})" for text, is_whole in zip(row, whole, strict=True)]
         yield f"| {cell.set} | {cell.column_share} % | {' | '.join(row)} |"
     yield ""

@@ -12,6 +12,7 @@ from missing_sets import SHARED
 Record = dict[str, Any]
 Scores = dict[str, dict[int, dict[str, float]]]  # by method and seed
 
+UNSEEN = {"random": "rows anywhere", "block": "a block of rows"}
 _NAME_WIDTH, _CELL_WIDTH = 27, 21
 _HARDEST = (50, 50)
 _LEAST_COVERAGE, _MOST_COVERAGE = 0.92, 0.98
@@ -78,7 +79,7 @@ def _moments(by_seed: dict[int, dict[str, float]]) -> Iterator[tuple[str, dict[s
 def block(records: list[Record]) -> str:
     """The tables of one set and split, and what went wrong there."""
     cells, first = scores_by_cell(records), records[0]
-    unseen = {"random": "rows anywhere", "block": "a block of rows"}[first["split"]]
+    unseen = UNSEEN[first["split"]]
     n_seeds = len({one["seed"] for one in records})
     heads = [f"{cell.row_share} % x {cell.column_share} %" for cell in cells]
     lines = [f"{first['set']}, {unseen} unseen, {n_seeds} seed{'s' * (n_seeds > 1)}: rows unseen x columns hidden"]
@@ -87,11 +88,12 @@ def block(records: list[Record]) -> str:
         rows = {name: row for name, row in rows.items() if any(row)}
         if rows:
             lines.append(_line(metric.title, heads))
-            lines += [_line(f"  {_marked(METHODS[name])}", row) for name, row in rows.items()]
+            lines += [_line(f"  {marked(METHODS[name])}", row) for name, row in rows.items()]
     return "\n".join([*lines, *(f"  {note}" for note in in_words(records))]) + "\n"
 
 
-def _marked(method: Method) -> str:
+def marked(method: Method) -> str:
+    """Its title, with a mark where it has no spread of its own."""
     return method.title if method.own_spread else f"{method.title} *"
 
 

@@ -30,7 +30,7 @@ def done_and_new(
     progress: Callable[[Record], str],
     arguments: argparse.Namespace,
 ) -> Iterator[Record]:
-    """What the log has of these tasks, then the others as they finish, each logged at once.
+    """What the log has of these tasks, then the others as they finish, each logged at once. (With --logged no others.)
 
     Workers call `work`, a function that they can import, on one task after another; `progress` is a line about a run.
     """
@@ -44,6 +44,7 @@ def done_and_new(
     for i, record in enumerate(results(new, work, arguments.jobs), 1):
         record = _short(record) | {"library": digest}
         if arguments.log:
+            Path(arguments.log).parent.mkdir(parents=True, exist_ok=True)
             with open(arguments.log, "a") as file:
                 file.write(json.dumps(record) + "\n")
         print(f"[{i}/{len(new)}] {progress(record)}", file=sys.stderr, flush=True)
@@ -130,6 +131,8 @@ def named(
 
 def conclude(suite: Callable[[argparse.Namespace], dict[str, Any]], arguments: argparse.Namespace) -> None:
     """Run it to the end or to an interruption, and write its numbers where that is asked for."""
+    if arguments.logged and not (arguments.log and Path(arguments.log).exists()):
+        sys.exit(f"--logged tells what a log has: give one that is there with --log, not {arguments.log}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         numbers = suite(arguments)

@@ -1,7 +1,7 @@
 """Does the library find the groups? Simulated and real tables, beside methods that are told the number of groups.
 
     python benchmarks/structure.py [--quick] [--seeds n] [--only name,name] [--methods name,name]
-                                   [--jobs n] [--log FILE] [--json FILE] [--picture FILE] [--linear-test]
+                                   [--jobs n] [--log FILE] [--logged] [--json FILE] [--picture FILE] [--linear-test]
 
 DPGPLVM runs with its defaults, and is never told the number of groups. Every run has one core to itself: seconds are
 those of a single core, and the first run of a shape in a worker includes compiling. Finished runs go to the log at
