@@ -32,7 +32,7 @@ class _Round(NamedTuple):
 # Where the first draws do not do, a posterior may be no sum of Gaussians at all. The peaks of rows that have drifted
 # are found by and by, so there are more rounds.
 _ROUNDS = _Round(768, 64), _Round(2048, 1024), _Round(8192, 4096)
-_ROUNDS_OF_DRIFTED = _Round(1024, 64), _Round(1536, 128), _Round(2048, 1024), _Round(8192, 4096)
+_ROUNDS_OF_DRIFTED = _Round(1024, 64), _Round(1536, 128), _Round(2048, 512), _Round(2560, 512)
 # Draws of equal weight that are enough. Those of rows that have drifted take long, and fewer have to do; but none of
 # them may have so large a share that it shows a peak that was missed.
 _ENOUGH, _ENOUGH_OF_DRIFTED, _LARGEST_OF_DRIFTED = 150.0, 20.0, 0.1
