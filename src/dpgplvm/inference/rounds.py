@@ -112,7 +112,6 @@ def _sampled(
         ask = found.is_suspect & (not was_asked)
         enough = ~ask & ((found.particles.n_effective >= _ENOUGH) | is_last)
         yield rows[enough], found.particles.of(enough)
-        del found
         more = ~ask & ~enough
         if more.any():
             few, there = rows[more], own.of(more)
@@ -138,7 +137,6 @@ def _sampled_with_drift(
         worth, largest = found.particles.n_effective, found.particles.weights.max(axis=1)
         enough = ~back & ((worth >= _ENOUGH_OF_DRIFTED) & (largest <= _LARGEST_OF_DRIFTED) | is_last)
         yield rows[enough], found.particles.of(enough)
-        del found
         more = ~back & ~enough
         if more.any():
             few, there = rows[more], own.of(more)
