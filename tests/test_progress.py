@@ -62,7 +62,7 @@ def hurry_elsewhere(monkeypatch):
     monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 
-STAGES = ["one group", "one group, noise of columns", "clusters of columns", "moves", "last climb"]
+STAGES = ["one group", "one group, noise of columns", "clusters of columns", "moves", "finer groups", "last climb"]
 
 
 def test_a_callback_hears_of_every_stage_in_order(told):

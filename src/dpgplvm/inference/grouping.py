@@ -30,6 +30,8 @@ GAIN_OF_LATENTS = 5.0
 # Weights times this, variances of latents and shares of noise no less than these, and so many iterations: functions
 # smooth enough to unfold.
 _SMOOTHER, _VAGUE, _NOISY, _SMOOTH = 0.3, 0.1, 0.1, 120
+# Iterations and tolerance of hyperparameters that have new columns.
+_SETTLING, _SETTLED = 40, 1e-7
 
 
 class _Hopeless(Exception):
@@ -80,6 +82,11 @@ class Grouping(NamedTuple):
     def free(self) -> Free:
         return self.climb.state.free
 
+    @property
+    def most_groups(self) -> int:
+        """How many there can be."""
+        return min(len(self.bounds), self.free.n_groups)
+
     def ended(self, outcome: Outcome) -> Grouping:
         """The same grouping with another outcome of its climb."""
         return self._replace(climb=self.climb._replace(outcome=outcome))
@@ -115,7 +122,7 @@ class Problem(NamedTuple):
         try:
             start = self._held(start, labels, n_held, tol, _Watch(wanted, n_held + n_free))
             if not np.array_equal(canonical(labels), canonical(best.labels)):
-                freed = self._objective(labels.max() + 1).evaluate(start)
+                freed = self.objective(labels.max() + 1).evaluate(start)
                 back = np.array_equal(canonical(np.asarray(freed.state.phi).argmax(axis=1)), canonical(best.labels))
                 if back and freed.value < best.climb.value + GAIN_OF_LATENTS:
                     return None
@@ -123,7 +130,7 @@ class Problem(NamedTuple):
         except (NumericalError, _Hopeless):
             return None
 
-    def _objective(self, n_in_play: int, assignments: np.ndarray | None = None) -> Objective:
+    def objective(self, n_in_play: int, assignments: np.ndarray | None = None) -> Objective:
         return Objective(self.model, self.Y, assignments, n_in_play, brief=self.brief)
 
     def _held(
@@ -138,13 +145,13 @@ class Problem(NamedTuple):
         if not max_iter:
             return start
         one_hot = np.eye(start.n_groups)[labels]
-        objective = self._objective(labels.max() + 1, one_hot)
+        objective = self.objective(labels.max() + 1, one_hot)
         return self._climbed(objective, start, max_iter, tol, watch, hold).state.free
 
     def _inferred(
         self, start: Free, labels: np.ndarray, max_iter: int, tol: float, watch: Callback | None = None
     ) -> Grouping:
-        objective = self._objective(labels.max() + 1)
+        objective = self.objective(labels.max() + 1)
         return self.judge(self._climbed(objective, start, max_iter, tol, watch))
 
     def _climbed(
@@ -162,15 +169,19 @@ class Problem(NamedTuple):
             raise Interrupted(self, ended)
         return ended
 
+    def settled(self, start: Free, n_in_play: int) -> tuple[Free, np.ndarray]:
+        """Hyperparameters and groups climbed while the latents stay where they are, and the labels of the columns."""
+        objective = self.objective(n_in_play)
+        state = self._climbed(objective, start, _SETTLING, _SETTLED, hold=["latents", "inducing"]).state
+        free, n_groups = _largest_first(state)
+        phi = np.asarray(self.objective(n_groups).evaluate(free).state.phi)
+        return free, phi.argmax(axis=1)
+
     def judge(self, ended: Climb) -> Grouping:
         """Empty groups put aside, the others sorted by size, which the stick-breaking prior favours, and the bound
         corrected."""
-        phi = np.asarray(ended.state.phi)
-        sizes = phi.sum(axis=0)
-        order = np.argsort(-sizes, kind="stable")
-        n_groups = int((sizes > OCCUPIED).sum())
-        free = reordered(ended.state.free, order)
-        tidy = self._objective(n_groups).evaluate(free)
+        free, n_groups = _largest_first(ended.state)
+        tidy = self.objective(n_groups).evaluate(free)
         state = jax.tree.map(np.asarray, tidy.state)
         ended = ended._replace(state=state, terms=jax.tree.map(np.asarray, tidy.terms), value=tidy.value)
         corrected = corrected_bound(self.model, self.Y, tidy, n_groups, self.brief)
@@ -200,6 +211,12 @@ class Problem(NamedTuple):
         if not np.isfinite(found.moments).all():
             raise NumericalError("the mean functions of the columns have no finite slopes")
         return found
+
+
+def _largest_first(state: State) -> tuple[Free, int]:
+    """Groups sorted by size, and how many of them have columns."""
+    sizes = np.asarray(state.phi).sum(axis=0)
+    return reordered(state.free, np.argsort(-sizes, kind="stable")), int((sizes > OCCUPIED).sum())
 
 
 def reordered(free: Free, order: np.ndarray) -> Free:
@@ -232,3 +249,19 @@ def start_from_labels(model: Model, free: Free, n_groups: int, labels: np.ndarra
     }
     noise = free.log_noise_precision if free.of_columns else average(free.log_noise_precision)
     return replace(free, log_theta=log_theta, log_noise_precision=jnp.asarray(noise))
+
+
+def start_from_origins(best: Grouping, labels: np.ndarray) -> tuple[Free, int]:
+    """A start for another grouping: every group has the average of what its columns had; and how many groups it has.
+    Spare groups stay as they are."""
+    labels, free = canonical(labels), best.free
+    n_groups = int(labels.max()) + 1
+    came_from = np.array([np.bincount(best.labels[labels == t], minlength=free.n_groups) for t in range(n_groups)])
+    shares = came_from / came_from.sum(axis=1, keepdims=True)
+
+    def average(values: Array) -> Array:
+        return jnp.asarray(values).at[:n_groups].set(np.log(np.tensordot(shares, np.exp(values), axes=1)))
+
+    log_theta = {name: average(values) for name, values in free.log_theta.items()}
+    noise = free.log_noise_precision if free.of_columns else average(free.log_noise_precision)
+    return replace(free, log_theta=log_theta, log_noise_precision=noise), n_groups

@@ -6,7 +6,7 @@ Each is tried by climbing from it a little, and kept only if it raises the corre
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -22,7 +22,6 @@ from dpgplvm.inference.grouping import GAIN_OF_LATENTS, Grouping, Problem, start
 from dpgplvm.inference.occam import used_latents
 from dpgplvm.inference.profiles import canonical, column_profiles, trees
 from dpgplvm.inference.progress import Reporter
-from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError
 
@@ -33,6 +32,7 @@ _LEAST_GAIN = 0.5
 _WORTH_ANOTHER_CLIMB = 15.0
 # A latent is worth trying without when it makes up less than this of what the columns do.
 _QUIET, _MOST_SILENCES, _SILENT = 0.2, 3, 6.0
+_OF_LATENTS = ("smooth", "silence")  # moves that leave the groups as they are
 _HELD, _FREE, _FREE_AFTER_SMOOTHING, _TO_REST, _TOLERANCE = 25, 40, 100, 200, 3e-8
 
 
@@ -47,16 +47,27 @@ class Move(NamedTuple):
     accepted: bool
 
 
-class _Proposal(NamedTuple):
+class Proposal(NamedTuple):
+    """Another grouping to climb from."""
+
     kind: str
-    labels: np.ndarray
-    start: Free | None = None  # None: from the labels
+    start: Free
+    labels: np.ndarray  # groups in the order in which the start has them
+    n_held: int = _HELD
+    n_free: int = _FREE
 
 
-def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -> Iterator[Grouping]:
-    """Try moves until none helps, or until `max_moves` were tried; yields every grouping that is kept."""
+# Proposals of one kind, in the order in which they are likely to help.
+Kind = Callable[[Problem, Grouping, Slopes], Iterator[Proposal]]
+
+
+def improve(
+    problem: Problem, best: Grouping, max_moves: int, log: list[Move], kinds: Sequence[Kind] | None = None
+) -> Iterator[Grouping]:
+    """Try moves until none helps, or until `max_moves` were tried; yields every grouping that is kept. None: moves of
+    latents, then of groups."""
+    kinds = [_Smoothings(), _silences, _merges, _halves, _reclusterings] if kinds is None else kinds
     helped = True
-    smoothed: set[bytes] = set()
     while helped and n_between_groups(log) < max_moves:
         helped = False
         # At rest first: a move must not get the credit for iterations that its origin had not made yet.
@@ -64,25 +75,20 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
         yield best
         slopes = problem.slopes(best.climb.state)
         tried = {canonical(best.labels).tobytes()}
-        for proposal in chain(_of_latents(problem, best, slopes, smoothed), _of_groups(best, slopes.moments)):
-            # A start that a proposal brings has its groups in the order of the labels that it brings.
-            labels, start = proposal.labels, proposal.start
+        for proposal in chain.from_iterable(kind(problem, best, slopes) for kind in kinds):
             if n_between_groups(log) >= max_moves:
                 break
-            if start is None:
-                labels = canonical(labels)
-                if labels.tobytes() in tried:
-                    continue
-                tried.add(labels.tobytes())
-                start = start_from_labels(problem.model, best.free, best.n_groups, labels, slopes)
-            n_free = _FREE_AFTER_SMOOTHING if proposal.kind == "smooth" else _FREE
-            found = problem.try_to_beat(best, start, labels, _HELD, n_free, _TOLERANCE)
-            if found is None:
-                move = Move(proposal.kind, best.n_groups, int(labels.max()) + 1, best.corrected, None, False)
-                note(move, log, problem.reporter)
+            of_groups, groups = proposal.kind not in _OF_LATENTS, canonical(proposal.labels).tobytes()
+            if of_groups and groups in tried:
                 continue
-            back = proposal.start is None and np.array_equal(canonical(found.labels), canonical(best.labels))
-            if not back and 0.0 < best.corrected - found.corrected < _WORTH_ANOTHER_CLIMB:
+            tried.add(groups)
+            found = problem.try_to_beat(best, *proposal[1:], _TOLERANCE)
+            if found is None:
+                n_groups = int(proposal.labels.max()) + 1
+                note(Move(proposal.kind, best.n_groups, n_groups, best.corrected, None, False), log, problem.reporter)
+                continue
+            back = of_groups and np.array_equal(canonical(found.labels), canonical(best.labels))
+            if not back and _may_get_above(found, best):
                 found = at_rest(problem, found)
             helped = found.corrected > best.corrected + (GAIN_OF_LATENTS if back else _LEAST_GAIN)
             move = Move(proposal.kind, best.n_groups, found.n_groups, best.corrected, found.corrected, helped)
@@ -91,6 +97,13 @@ def improve(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -
                 best = found
                 yield best
                 break
+
+
+def _may_get_above(found: Grouping, best: Grouping) -> bool:
+    """Whether a move that ends below its origin may get above it with more iterations: it ends only just below, or
+    would be above if its groups paid no more each than those of its origin, as they may once they are at rest."""
+    as_dear = found.climb.value - best.occam_per_group * found.n_groups
+    return found.corrected < best.corrected < max(found.corrected + _WORTH_ANOTHER_CLIMB, as_dear)
 
 
 def n_between_groups(log: Sequence[Move]) -> int:
@@ -118,48 +131,34 @@ def at_rest(problem: Problem, grouping: Grouping) -> Grouping:
     return max(grouping, climbed, key=lambda one: one.corrected)
 
 
-def _of_latents(problem: Problem, best: Grouping, slopes: Slopes, smoothed: set[bytes]) -> Iterator[_Proposal]:
-    """The same groups with other latents: all laid out afresh, once for every grouping, or one of them silent.
+class _Smoothings:
+    """The same groups with all latents laid out afresh, once for every grouping.
 
-    Not for a linear kernel. It has no folds to lay out; its weak latents are no folds either, and though the
-    bound gains a little without them, rows that it has not seen lose.
+    Not for a linear kernel, nor are silences. It has no folds to lay out; its weak latents are no folds either, and
+    though the bound gains a little without them, rows that it has not seen lose.
     """
-    if not problem.model.kernel.bends:
-        return
-    groups = canonical(best.labels).tobytes()
-    if groups not in smoothed:
-        smoothed.add(groups)
-        with suppress(NumericalError):
-            yield _Proposal("smooth", best.labels, problem.smoothed(best, slopes))
-    yield from _silences(problem.model, best, slopes.moments)
+
+    def __init__(self) -> None:
+        self._done: set[bytes] = set()
+
+    def __call__(self, problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Proposal]:
+        groups = canonical(best.labels).tobytes()
+        if problem.model.kernel.bends and groups not in self._done:
+            self._done.add(groups)
+            with suppress(NumericalError):
+                start = problem.smoothed(best, slopes)
+                yield Proposal("smooth", start, best.labels, n_free=_FREE_AFTER_SMOOTHING)
 
 
-def _of_groups(best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
-    """Other groups, in the order in which they are likely to help."""
-    labels, n_groups = best.labels, best.n_groups
-    most_groups = min(len(labels), best.free.n_groups)
-    yield from _merges(best)
-    profiles = column_profiles(moments)
-    for t in range(n_groups):
-        members = np.flatnonzero(labels == t)
-        if len(members) >= 4 and n_groups < most_groups:
-            halves = fcluster(linkage(profiles[members], "ward"), 2, "maxclust")
-            split = labels.copy()
-            split[members[halves == 2]] = n_groups
-            yield _Proposal("split", split)
-    afresh = trees(moments)
-    for k in (n_groups, n_groups + 1, n_groups - 1, n_groups + 2):
-        if 1 < k <= most_groups:
-            for tree in afresh:
-                yield _Proposal("recluster", fcluster(tree, k, "maxclust"))
-
-
-def _silences(model: Model, best: Grouping, moments: np.ndarray) -> Iterator[_Proposal]:
+def _silences(problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Proposal]:
     """The latents that say least, one at a time back at their prior and listened to by no group: a climb switches one
     off, but slowly."""
+    model = problem.model
+    if not model.kernel.bends:
+        return
     mean, variance = map(np.asarray, marginals_of(model, best.free.latents))
     used = used_latents(model, best.free)
-    shares = np.diagonal(moments, axis1=1, axis2=2)
+    shares = np.diagonal(slopes.moments, axis1=1, axis2=2)
     heard = (shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)
     quiet = [q for q in np.argsort(heard) if used[q] and heard[q] < _QUIET]
     for q in quiet[:_MOST_SILENCES]:
@@ -169,10 +168,15 @@ def _silences(model: Model, best: Grouping, moments: np.ndarray) -> Iterator[_Pr
             if parameter.role == "relevance":
                 log_theta[name] = jnp.where(silent, -_SILENT, log_theta[name])
         latents = model.latent_prior.start(jnp.where(silent, 0.0, mean), jnp.where(silent, 1.0, variance))
-        yield _Proposal("silence", best.labels, replace(best.free, latents=latents, log_theta=log_theta))
+        yield Proposal("silence", replace(best.free, latents=latents, log_theta=log_theta), best.labels)
 
 
-def _merges(best: Grouping) -> list[_Proposal]:
+def _merges(problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Proposal]:
+    for kind, labels in cheapest_merges(best):
+        yield _from_labels(kind, labels, problem, best, slopes)
+
+
+def cheapest_merges(best: Grouping) -> list[tuple[str, np.ndarray]]:
     """Pairs that lose least when the columns of one take the other's hyperparameters, and groups whose columns lose
     least when each goes where it is best off; cheapest first."""
     labels, n_groups, F = best.labels, best.n_groups, best.bounds
@@ -187,5 +191,35 @@ def _merges(best: Grouping) -> list[_Proposal]:
             scattered = labels.copy()
             scattered[members] = np.array(others)[losses.argmin(axis=1)]
             ranked.append((losses.min(axis=1).sum(), "dissolve", scattered))
-    ranked.sort(key=lambda entry: entry[0])
-    return [_Proposal(kind, moved) for loss, kind, moved in ranked if loss < _HOPELESS_LOSS]
+    cheapest: dict[bytes, tuple[str, np.ndarray]] = {}
+    for loss, kind, moved in sorted(ranked, key=lambda entry: entry[0]):
+        if loss < _HOPELESS_LOSS:
+            # A pair is there twice, as either may take the other's.
+            cheapest.setdefault(canonical(moved).tobytes(), (kind, moved))
+    return list(cheapest.values())
+
+
+def _halves(problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Proposal]:
+    """One group in two, by which latents its columns listen to."""
+    profiles, n_groups = column_profiles(slopes.moments), best.n_groups
+    for t in range(n_groups):
+        members = np.flatnonzero(best.labels == t)
+        if len(members) >= 4 and n_groups < best.most_groups:
+            halves = fcluster(linkage(profiles[members], "ward"), 2, "maxclust")
+            split = best.labels.copy()
+            split[members[halves == 2]] = n_groups
+            yield _from_labels("split", split, problem, best, slopes)
+
+
+def _reclusterings(problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Proposal]:
+    """The columns clustered afresh, into about as many groups."""
+    afresh = trees(slopes.moments)
+    for k in (best.n_groups, best.n_groups + 1, best.n_groups - 1, best.n_groups + 2):
+        if 1 < k <= best.most_groups:
+            for tree in afresh:
+                yield _from_labels("recluster", fcluster(tree, k, "maxclust"), problem, best, slopes)
+
+
+def _from_labels(kind: str, labels: np.ndarray, problem: Problem, best: Grouping, slopes: Slopes) -> Proposal:
+    labels = canonical(labels)
+    return Proposal(kind, start_from_labels(problem.model, best.free, best.n_groups, labels, slopes), labels)

@@ -33,7 +33,7 @@ def corrected_bound(model: Model, Y: np.ndarray, here: Evaluation, n_in_play: in
     free = here.state.free
     occupied = np.asarray(here.state.phi).sum(axis=0) > OCCUPIED
     log_prior = np.asarray(_log_prior(model, free))
-    counted = _counted(model, free)
+    counted = counted_numbers(model, free)
     curvatures = group_curvatures(model, Y, here, n_in_play, np.flatnonzero(counted), brief)
     # Never flatter than half the widest prior: away from a mode the likelihood can curve the wrong way.
     hyperprior = model.hyperprior
@@ -60,13 +60,13 @@ def group_curvatures(
     """
     objective = Objective(model, Y, np.asarray(here.state.phi), n_in_play, brief=brief)
     free = jax.tree.map(np.asarray, here.state.free)
-    at, slope = _own(model, free), _own(model, here.gradient)
+    at, slope = own_numbers(model, free), own_numbers(model, here.gradient)
     numbers = np.arange(at.shape[1]) if numbers is None else numbers
     curvature = np.empty((len(at), len(numbers), len(numbers)))
     for column, i in enumerate(numbers):
         step = np.zeros_like(at)
         step[:, i] = _STEP
-        ahead = _own(model, objective.evaluate(_with_own(model, free, at + step)).gradient)
+        ahead = own_numbers(model, objective.evaluate(with_own_numbers(model, free, at + step)).gradient)
         curvature[:, :, column] = (slope - ahead)[:, numbers] / _STEP
     return 0.5 * (curvature + curvature.transpose(0, 2, 1))
 
@@ -82,21 +82,22 @@ def _log_prior(model: Model, free: Free) -> Array:
     return model.hyperprior.of_numbers(model.kernel, free)
 
 
-def _counted(model: Model, free: Free) -> np.ndarray:
+def counted_numbers(model: Model, free: Free) -> np.ndarray:
     """[n] which of a group's numbers it pays for."""
     used = used_latents(model, free)
     parts = [used if parameter.per_latent else [True] for parameter in model.kernel.parameters.values()]
     return np.concatenate([*parts, [] if free.of_columns else [True]]).astype(bool)
 
 
-def _own(model: Model, free: Free) -> np.ndarray:
+def own_numbers(model: Model, free: Free) -> np.ndarray:
     """[T, n]: the logs of a group's own numbers, the kernel's hyperparameters in their order, then the noise."""
     leaves = [free.log_theta[name] for name in model.kernel.parameters]
     leaves += [] if free.of_columns else [free.log_noise_precision]
     return np.concatenate([np.asarray(leaf).reshape(len(leaf), -1) for leaf in leaves], axis=1)
 
 
-def _with_own(model: Model, free: Free, own: np.ndarray) -> Free:
+def with_own_numbers(model: Model, free: Free, own: np.ndarray) -> Free:
+    """The same with other numbers of the groups."""
     log_theta, at = dict(free.log_theta), 0
     for name in model.kernel.parameters:
         width = free.log_theta[name][0].size

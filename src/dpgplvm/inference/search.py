@@ -1,4 +1,5 @@
-"""Finding the groups, in stages: one group, sparse axes, clusters of columns, the best of them, moves, a richer kernel.
+"""Finding the groups, in stages: one group, sparse axes, clusters of columns, the best of them, moves, a richer kernel,
+finer groups.
 
 Optimising everything at once does not find the structure: columns' log-evidences differ by tens of nats, so assignments
 are hard after one step, and stay in one group. What finds it is a good place to start from.
@@ -15,6 +16,7 @@ from scipy.cluster.hierarchy import fcluster
 
 from dpgplvm.inference.axes import Slopes, axes_for_groups, rotate, sparse_axes
 from dpgplvm.inference.enrich import enrich
+from dpgplvm.inference.finer import finer
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem, start_from_labels
 from dpgplvm.inference.moves import Move, improve, n_between_groups
 from dpgplvm.inference.one_group import OneGroup, one_group
@@ -25,7 +27,7 @@ from dpgplvm.model.state import Free, State
 from dpgplvm.numerics import NumericalError
 
 _CLUSTER_COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
-MOST_MOVES = 60
+MOST_MOVES, MOST_FINER_MOVES = 60, 40
 # Iterations of a candidate held in its groups and then not.
 _HELD, _FREE, _LOOSE = 40, 25, 1e-7
 
@@ -88,8 +90,15 @@ def _stages(
                 for better in _grouped(problem, best, best.climb.state, rng, moves):
                     best = better
                     yield best
+    n_before = n_between_groups(moves)
+    if options.n_groups > 1:
+        problem.reporter.enter("finer groups")
+        for better in finer(problem, best, n_before + MOST_FINER_MOVES, moves):
+            best = better
+            yield best
+    moves_spent = n_before >= MOST_MOVES or n_between_groups(moves) >= n_before + MOST_FINER_MOVES
     problem.reporter.enter("last climb", options.max_iter)
-    yield _to_the_end(problem, best, options, moves_spent=n_between_groups(moves) >= MOST_MOVES)
+    yield _to_the_end(problem, best, options, moves_spent)
 
 
 def _from_embeddings(
