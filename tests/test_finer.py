@@ -12,11 +12,12 @@ from sklearn.metrics import adjusted_rand_score
 
 from dpgplvm import DPGPLVM
 from dpgplvm.datasets import make_views
-from dpgplvm.inference.finer import finer, gains
+from dpgplvm.inference.finer import _STEP, _splits_and_merges, finer, gains
 from dpgplvm.inference.grouping import Problem, start_from_origins
-from dpgplvm.inference.moves import cheapest_merges
+from dpgplvm.inference.moves import _may_get_above, cheapest_merges
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.occam import own_numbers, with_own_numbers
+from dpgplvm.numerics import NumericalError
 
 BUDGET = 30
 
@@ -62,7 +63,7 @@ def test_groups_that_were_merged_part_again(found, problem, as_one):
     *_, last = finer(problem, as_one, BUDGET, log)
     assert adjusted_rand_score(found[1], last.labels) == 1.0
     assert last.corrected > as_one.corrected
-    assert [move.kind for move in log if move.accepted] == ["split", "split"]
+    assert "split" in [move.kind for move in log if move.accepted]
 
 
 def test_groups_that_are_right_stay(found, problem, best):
@@ -94,7 +95,7 @@ def test_gains_are_differences_of_bounds(found, problem, best):
     i = int(np.abs(gained).sum(axis=(1, 2)).argmax())
     for t in range(best.n_groups):
         moved = numbers.copy()
-        moved[t, i] -= 0.7
+        moved[t, i] -= _STEP
         there = Objective(problem.model, problem.Y, np.asarray(best.climb.state.phi), best.n_groups).evaluate(
             with_own_numbers(problem.model, free, moved)
         )
@@ -129,8 +130,7 @@ def test_a_group_has_the_average_of_what_its_columns_had(problem, best):
     for name, before in best.free.log_theta.items():
         before, after = np.exp(np.asarray(before)), np.exp(np.asarray(start.log_theta[name]))
         merged = (sizes[0] * before[0] + sizes[2] * before[2]) / (sizes[0] + sizes[2])
-        in_order = [merged, before[1]] if labels[0] == 0 else [before[1], merged]
-        np.testing.assert_allclose(after[:2], in_order, rtol=1e-12)
+        np.testing.assert_allclose(after[:2], [merged, before[1]], rtol=1e-12)  # the larger group comes first
         np.testing.assert_array_equal(after[2:], before[2:])
 
 
@@ -154,3 +154,45 @@ def test_no_group_is_split_when_there_are_no_spare_ones(found, problem, as_one):
     *_, last = finer(problem, only, BUDGET, log)
     assert last.n_groups == 1
     assert not log
+
+
+def test_no_more_moves_than_there_is_a_budget_for(problem, as_one):
+    log = []
+    list(finer(problem, as_one, 1, log))
+    assert len(log) == 1
+
+
+@pytest.mark.parametrize(("noise", "share"), [("group", 0.0), ("column", 0.1)], ids=["noise of groups", "gaps"])
+def test_columns_that_were_put_together_part_whatever_the_model(float64, noise, share):
+    views = make_views(n_samples=60, latents=((0,), (1,)), columns=6, weights=0.5, noise_variance=0.02, random_state=1)
+    gaps = np.random.default_rng(0).random(views.Y.shape) < share
+    options = {"n_latents": 2, "n_inducing": 12, "truncation": 4, "kernel": "rbf", "max_iter": 50, "random_state": 0}
+    model = DPGPLVM(noise=noise, **options).fit(np.where(gaps, np.nan, views.Y))
+    problem = Problem(model._model, model._scaling.to_model(model._learned))
+    as_they_are = grouped(problem, model.state_.free, model.groups_, max_iter=0)
+    start, _ = start_from_origins(as_they_are, np.zeros_like(views.groups))
+    # Not at rest: with one group, latents would turn.
+    together = grouped(problem, start, np.zeros_like(views.groups), max_iter=0)
+    split = next(_splits_and_merges(problem, together))
+    assert split.kind == "split"
+    assert adjusted_rand_score(views.groups, split.labels) == 1.0
+
+
+def test_a_number_that_groups_cannot_have_is_no_gain(problem, best, monkeypatch):
+    def fails(self, free):
+        raise NumericalError("no")
+
+    monkeypatch.setattr(Objective, "evaluate", fails)
+    assert not gains(problem, best).any()
+
+
+def test_what_ends_below_its_origin_gets_more_iterations_only_if_it_may_get_above(best):
+    def at(value, corrected, n_groups):
+        climb = best.climb._replace(value=value)
+        return best._replace(climb=climb, corrected=corrected, n_groups=n_groups)
+
+    origin = at(-100.0, -80.0, 2)  # every group pays -10
+    assert _may_get_above(at(-95.0, -90.0, 2), origin)  # only just below
+    assert _may_get_above(at(-105.0, -200.0, 3), origin)  # -75, at the price of the origin's groups
+    assert not _may_get_above(at(-115.0, -200.0, 3), origin)
+    assert not _may_get_above(at(-90.0, -70.0, 2), origin)  # it is above

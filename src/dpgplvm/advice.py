@@ -16,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dpgplvm.inference.moves import n_between_groups
 from dpgplvm.inference.outcome import Outcome
-from dpgplvm.inference.search import MOST_MOVES
 from dpgplvm.inference.starts import agreement
 from dpgplvm.summary import ALL_NOISE
 
@@ -46,10 +45,10 @@ def advise(model: Any) -> Iterator[str]:
             "have the prior. Drop them, or fill in what is known"
         )
     if model.max_iter > 0 and model.outcome_ is Outcome.BUDGET_SPENT:
-        if n_between_groups(model.moves_) >= MOST_MOVES:
+        if model.n_iter_ < model.max_iter:  # the last climb came to its end
             yield (
-                f"the search for groups ended after {MOST_MOVES} moves, the most that it tries, while there "
-                "were others left: better groups may be there, and more starts (n_starts) may find them"
+                f"the search for groups ended after {n_between_groups(model.moves_)} moves, the most that it tries, "
+                "while there were others left: better groups may be there, and more starts (n_starts) may find them"
             )
         else:
             yield (

@@ -15,37 +15,26 @@ from contextlib import suppress
 import jax
 import numpy as np
 
-from dpgplvm.inference.axes import Slopes
 from dpgplvm.inference.grouping import Grouping, Problem, start_from_origins
 from dpgplvm.inference.moves import Move, Proposal, cheapest_merges, improve
 from dpgplvm.inference.occam import counted_numbers, own_numbers, with_own_numbers
 from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError
 
-# How far a number is moved, in logs; what columns have to gain by it, in nats; and how many are split in turn.
-_STEP, _LEAST_GAIN, _MOST, _ITERATIONS = 0.7, 10.0, 4, 65
+# How far a number is moved, in logs, and what columns have to gain by it, in nats.
+_STEP, _WORTH_PARTING = 0.7, 10.0
+# Splits and merges that are tried from one grouping, and the iterations that each has.
+_MOST, _ITERATIONS = 4, 65
 
 
 def finer(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -> Iterator[Grouping]:
     """Splits, and merges of what has become alike, until none helps; yields every grouping that is kept."""
-    yield from improve(problem, best, max_moves, log, (_splits, _merges))
+    yield from improve(problem, best, max_moves, log, _splits_and_merges)
 
 
-def _splits(problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Proposal]:
-    """One group in two, those first whose columns gain most."""
-    new = best.n_groups
-    if new == best.most_groups:
-        return
-    free = jax.tree.map(np.asarray, best.free)
-    numbers = own_numbers(problem.model, free)
-    for t, i in _ranked(best.labels, gains(problem, best)):
-        apart = numbers.copy()
-        apart[new] = numbers[t]
-        apart[[t, new], i] += -_STEP, _STEP
-        yield from _settled("split", problem, with_own_numbers(problem.model, free, apart), new + 1)
-
-
-def _merges(problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Proposal]:
+def _splits_and_merges(problem: Problem, best: Grouping) -> Iterator[Proposal]:
+    for start in _split_starts(problem, best):
+        yield from _settled("split", problem, start, best.n_groups + 1)
     for kind, labels in cheapest_merges(best)[:_MOST]:
         yield from _settled(kind, problem, *start_from_origins(best, labels))
 
@@ -56,9 +45,23 @@ def _settled(kind: str, problem: Problem, start: Free, n_in_play: int) -> Iterat
         yield Proposal(kind, *problem.settled(start, n_in_play), n_held=0, n_free=_ITERATIONS)
 
 
+def _split_starts(problem: Problem, best: Grouping) -> Iterator[Free]:
+    """One group in two, those first whose columns gain most; the new group is the first spare one."""
+    new = best.n_groups
+    if new >= best.most_groups:
+        return
+    free = jax.tree.map(np.asarray, best.free)
+    numbers = own_numbers(problem.model, free)
+    for t, i in _ranked(best.labels, gains(problem, best)):
+        apart = numbers.copy()
+        apart[new] = numbers[t]
+        apart[[t, new], i] += -_STEP, _STEP
+        yield with_own_numbers(problem.model, free, apart)
+
+
 def gains(problem: Problem, best: Grouping) -> np.ndarray:
-    """[n, 2, D] what every column gains when one of its group's n numbers is moved up, or down; none where the group
-    does not pay for a number, or cannot have it there."""
+    """[n, 2, D] what every column gains when one of its group's n numbers is moved up, or down; nothing for numbers
+    that groups do not pay for, and where a group cannot have them there."""
     free = jax.tree.map(np.asarray, best.free)
     numbers, columns = own_numbers(problem.model, free), np.arange(len(best.labels))
     here = best.bounds[columns, best.labels]
@@ -84,4 +87,4 @@ def _ranked(labels: np.ndarray, gained: np.ndarray) -> list[tuple[int, int]]:
         together = np.maximum(own.sum(axis=2).max(axis=1), 0.0)
         apart = np.maximum(own.max(axis=1), 0.0).sum(axis=1) - together
         found.append((apart.max(), t, int(apart.argmax())))
-    return [(t, i) for gain, t, i in sorted(found, reverse=True)[:_MOST] if gain > _LEAST_GAIN]
+    return [(t, i) for gain, t, i in sorted(found, reverse=True)[:_MOST] if gain > _WORTH_PARTING]

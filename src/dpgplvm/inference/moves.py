@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from dpgplvm.inference.axes import Slopes
 from dpgplvm.inference.compiled import marginals_of
 from dpgplvm.inference.grouping import GAIN_OF_LATENTS, Grouping, Problem, start_from_labels
 from dpgplvm.inference.occam import used_latents
 from dpgplvm.inference.profiles import canonical, column_profiles, trees
 from dpgplvm.inference.progress import Reporter
+from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError
 
@@ -57,25 +56,24 @@ class Proposal(NamedTuple):
     n_free: int = _FREE
 
 
-# Proposals of one kind, in the order in which they are likely to help.
-Kind = Callable[[Problem, Grouping, Slopes], Iterator[Proposal]]
+# What to try next to a grouping, in the order in which it is likely to help.
+Proposals = Callable[[Problem, Grouping], Iterator[Proposal]]
 
 
 def improve(
-    problem: Problem, best: Grouping, max_moves: int, log: list[Move], kinds: Sequence[Kind] | None = None
+    problem: Problem, best: Grouping, max_moves: int, log: list[Move], proposals: Proposals | None = None
 ) -> Iterator[Grouping]:
-    """Try moves until none helps, or until `max_moves` were tried; yields every grouping that is kept. None: moves of
-    latents, then of groups."""
-    kinds = [_Smoothings(), _silences, _merges, _halves, _reclusterings] if kinds is None else kinds
+    """Try moves until none helps, or until `max_moves` were tried; yields every grouping that is kept. None: all kinds
+    of moves that need no good place to begin with."""
+    proposals = _FromAnywhere() if proposals is None else proposals
     helped = True
     while helped and n_between_groups(log) < max_moves:
         helped = False
         # At rest first: a move must not get the credit for iterations that its origin had not made yet.
         best = at_rest(problem, best)
         yield best
-        slopes = problem.slopes(best.climb.state)
         tried = {canonical(best.labels).tobytes()}
-        for proposal in chain.from_iterable(kind(problem, best, slopes) for kind in kinds):
+        for proposal in proposals(problem, best):
             if n_between_groups(log) >= max_moves:
                 break
             of_groups, groups = proposal.kind not in _OF_LATENTS, canonical(proposal.labels).tobytes()
@@ -87,9 +85,9 @@ def improve(
                 n_groups = int(proposal.labels.max()) + 1
                 note(Move(proposal.kind, best.n_groups, n_groups, best.corrected, None, False), log, problem.reporter)
                 continue
-            back = of_groups and np.array_equal(canonical(found.labels), canonical(best.labels))
-            if not back and _may_get_above(found, best):
+            if _may_get_above(found, best) and not (of_groups and _same_groups(found, best)):
                 found = at_rest(problem, found)
+            back = of_groups and _same_groups(found, best)
             helped = found.corrected > best.corrected + (GAIN_OF_LATENTS if back else _LEAST_GAIN)
             move = Move(proposal.kind, best.n_groups, found.n_groups, best.corrected, found.corrected, helped)
             note(move, log, problem.reporter)
@@ -97,6 +95,10 @@ def improve(
                 best = found
                 yield best
                 break
+
+
+def _same_groups(one: Grouping, other: Grouping) -> bool:
+    return np.array_equal(canonical(one.labels), canonical(other.labels))
 
 
 def _may_get_above(found: Grouping, best: Grouping) -> bool:
@@ -131,34 +133,39 @@ def at_rest(problem: Problem, grouping: Grouping) -> Grouping:
     return max(grouping, climbed, key=lambda one: one.corrected)
 
 
-class _Smoothings:
-    """The same groups with all latents laid out afresh, once for every grouping.
+class _FromAnywhere:
+    """Other latents, then other groups. All start from what columns listen to, so hyperparameters need not be good yet.
 
-    Not for a linear kernel, nor are silences. It has no folds to lay out; its weak latents are no folds either, and
-    though the bound gains a little without them, rows that it has not seen lose.
+    Latents are laid out afresh once for every grouping, or one of them is silent. Not for a linear kernel. It has no
+    folds to lay out; its weak latents are no folds either, and though the bound gains a little without them, rows that
+    it has not seen lose.
     """
 
     def __init__(self) -> None:
-        self._done: set[bytes] = set()
+        self._smoothed: set[bytes] = set()
 
-    def __call__(self, problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Proposal]:
-        groups = canonical(best.labels).tobytes()
-        if problem.model.kernel.bends and groups not in self._done:
-            self._done.add(groups)
-            with suppress(NumericalError):
-                start = problem.smoothed(best, slopes)
-                yield Proposal("smooth", start, best.labels, n_free=_FREE_AFTER_SMOOTHING)
+    def __call__(self, problem: Problem, best: Grouping) -> Iterator[Proposal]:
+        slopes = problem.slopes(best.climb.state)
+        if problem.model.kernel.bends:
+            groups = canonical(best.labels).tobytes()
+            if groups not in self._smoothed:
+                self._smoothed.add(groups)
+                with suppress(NumericalError):
+                    start = problem.smoothed(best, slopes)
+                    yield Proposal("smooth", start, best.labels, n_free=_FREE_AFTER_SMOOTHING)
+            yield from _silences(problem.model, best, slopes.moments)
+        for kind, labels in _other_groups(best, slopes.moments):
+            labels = canonical(labels)
+            start = start_from_labels(problem.model, best.free, best.n_groups, labels, slopes)
+            yield Proposal(kind, start, labels)
 
 
-def _silences(problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Proposal]:
+def _silences(model: Model, best: Grouping, moments: np.ndarray) -> Iterator[Proposal]:
     """The latents that say least, one at a time back at their prior and listened to by no group: a climb switches one
     off, but slowly."""
-    model = problem.model
-    if not model.kernel.bends:
-        return
     mean, variance = map(np.asarray, marginals_of(model, best.free.latents))
     used = used_latents(model, best.free)
-    shares = np.diagonal(slopes.moments, axis1=1, axis2=2)
+    shares = np.diagonal(moments, axis1=1, axis2=2)
     heard = (shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)
     quiet = [q for q in np.argsort(heard) if used[q] and heard[q] < _QUIET]
     for q in quiet[:_MOST_SILENCES]:
@@ -171,9 +178,23 @@ def _silences(problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Prop
         yield Proposal("silence", replace(best.free, latents=latents, log_theta=log_theta), best.labels)
 
 
-def _merges(problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Proposal]:
-    for kind, labels in cheapest_merges(best):
-        yield _from_labels(kind, labels, problem, best, slopes)
+def _other_groups(best: Grouping, moments: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Merges, then groups in halves by which latents their columns listen to, then columns clustered afresh."""
+    labels, n_groups = best.labels, best.n_groups
+    yield from cheapest_merges(best)
+    profiles = column_profiles(moments)
+    for t in range(n_groups):
+        members = np.flatnonzero(labels == t)
+        if len(members) >= 4 and n_groups < best.most_groups:
+            halves = fcluster(linkage(profiles[members], "ward"), 2, "maxclust")
+            split = labels.copy()
+            split[members[halves == 2]] = n_groups
+            yield "split", split
+    afresh = trees(moments)
+    for k in (n_groups, n_groups + 1, n_groups - 1, n_groups + 2):
+        if 1 < k <= best.most_groups:
+            for tree in afresh:
+                yield "recluster", fcluster(tree, k, "maxclust")
 
 
 def cheapest_merges(best: Grouping) -> list[tuple[str, np.ndarray]]:
@@ -197,29 +218,3 @@ def cheapest_merges(best: Grouping) -> list[tuple[str, np.ndarray]]:
             # A pair is there twice, as either may take the other's.
             cheapest.setdefault(canonical(moved).tobytes(), (kind, moved))
     return list(cheapest.values())
-
-
-def _halves(problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Proposal]:
-    """One group in two, by which latents its columns listen to."""
-    profiles, n_groups = column_profiles(slopes.moments), best.n_groups
-    for t in range(n_groups):
-        members = np.flatnonzero(best.labels == t)
-        if len(members) >= 4 and n_groups < best.most_groups:
-            halves = fcluster(linkage(profiles[members], "ward"), 2, "maxclust")
-            split = best.labels.copy()
-            split[members[halves == 2]] = n_groups
-            yield _from_labels("split", split, problem, best, slopes)
-
-
-def _reclusterings(problem: Problem, best: Grouping, slopes: Slopes) -> Iterator[Proposal]:
-    """The columns clustered afresh, into about as many groups."""
-    afresh = trees(slopes.moments)
-    for k in (best.n_groups, best.n_groups + 1, best.n_groups - 1, best.n_groups + 2):
-        if 1 < k <= best.most_groups:
-            for tree in afresh:
-                yield _from_labels("recluster", fcluster(tree, k, "maxclust"), problem, best, slopes)
-
-
-def _from_labels(kind: str, labels: np.ndarray, problem: Problem, best: Grouping, slopes: Slopes) -> Proposal:
-    labels = canonical(labels)
-    return Proposal(kind, start_from_labels(problem.model, best.free, best.n_groups, labels, slopes), labels)
