@@ -21,8 +21,7 @@ gaps = np.random.default_rng(0).random(whole.shape) < 0.2
 Y = np.where(gaps, np.nan, whole)
 
 model = DPGPLVM(n_latents=4, n_inducing=25, truncation=4, kernel="rbf", random_state=0).fit(Y)
-filled, std = model.impute(return_std=True)
-low, high = model.impute_quantiles(quantiles=(0.025, 0.975))
+filled, (low, high) = model.impute(quantiles=(0.025, 0.975))
 
 # %%
 # How far off is it? A column's own mean has an error of about 1 by this measure.

@@ -252,3 +252,19 @@ def test_the_papers_bound_and_optimiser_take_gaps(table, new, make, changes):
     model = make(**{"max_iter": 20, "noise": "group", **changes}).fit(np.concatenate([table[:20], new]))
     assert np.isfinite(model.elbo_)
     assert np.isfinite(model.impute(new)).all()
+
+
+def test_all_about_gaps_at_once_is_what_each_question_gets(fitted, new):
+    filled, std, found = fitted.impute(new, return_std=True, quantiles=(0.1, 0.9))
+    np.testing.assert_array_equal(filled, fitted.impute(new))
+    np.testing.assert_array_equal(std, fitted.impute(new, return_std=True)[1])
+    np.testing.assert_array_equal(found, fitted.impute_quantiles(new, (0.1, 0.9)))
+    without_std = fitted.impute(new, quantiles=0.1)
+    assert [part.shape for part in without_std] == [new.shape, (1, *new.shape)]
+    np.testing.assert_array_equal(without_std[1][0], found[0])
+
+
+@pytest.mark.parametrize("quantiles", [(0.0, 0.5), "half", [[0.5]]], ids=str)
+def test_quantiles_that_are_none_are_refused_by_name(fitted, new, quantiles):
+    with pytest.raises(ValueError, match="give numbers between 0 and 1"):
+        fitted.impute(new, quantiles=quantiles)

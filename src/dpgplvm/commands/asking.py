@@ -97,7 +97,7 @@ def impute(arguments: argparse.Namespace) -> Exit:
     model = _load(arguments)
     table = _table(arguments, _names(model))
     Y = None if table is None else table.for_model()
-    filled, spread = map(np.asarray, model.impute(Y, return_std=True))
+    filled, spread, found = map(np.asarray, model.impute(Y, return_std=True, quantiles=[*quantiles.values()]))
     names = _names(model) if table is None else table.names
     cells, index, style = None, _index(model, table), _style(arguments, table)
     if table is not None:
@@ -111,8 +111,7 @@ def impute(arguments: argparse.Namespace) -> Exit:
     if quantiles:
         # Quantiles come in the model's order of columns.
         order = slice(None) if table is None or table.names is None else _order(model, table.names)
-        found = model.impute_quantiles(Y, [*quantiles.values()])[:, :, order]
-        for place, values in zip(quantiles, found, strict=True):
+        for place, values in zip(quantiles, found[:, :, order], strict=True):
             write_table(place, names, values, index, style, cells)
     write_table(arguments.output, names, filled, index, style, cells)
     return Exit.DONE
