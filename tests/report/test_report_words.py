@@ -197,7 +197,7 @@ def test_starts_are_listed_and_their_agreement_is_told(searched):
 
 
 def test_advice_is_at_the_top_and_in_full(searched):
-    page = Page(html(changed(searched, max_iter=5, outcome_=dpgplvm.Outcome.BUDGET_SPENT)))
+    page = Page(html(changed(searched, max_iter=5, n_iter_=5, outcome_=dpgplvm.Outcome.BUDGET_SPENT)))
     assert "things to look at before you rely on this" in page.text
     assert "still rising after max_iter=5 iterations: raise max_iter" in page.text
     assert "1 of the rows of Y have nothing observed (row 9)" in page.text
