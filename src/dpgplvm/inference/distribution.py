@@ -29,7 +29,7 @@ def quantiles_of_entries(particles: Particles, probabilities: np.ndarray, wanted
     """[P, S, D] quantiles of the entries that are `wanted` [S, D]; NaN for the others."""
     found = np.full((len(probabilities), *wanted.shape), np.nan)
     rows, columns = np.nonzero(wanted)
-    if rows.size:
+    if rows.size and len(probabilities):
         weights = particles.weights[rows][:, :, None] * particles.shares[:, columns].T[:, None]
         means, variances = (part[rows, :, :, columns] for part in (particles.means, particles.variances))
         weights, means, deviations = (part.reshape(len(rows), -1) for part in (weights, means, np.sqrt(variances)))
