@@ -22,7 +22,7 @@ class Filled(NamedTuple):
 
     mean: np.ndarray  # [S, D]
     std: np.ndarray  # [S, D]
-    interval: Callable[[], np.ndarray] | None = None  # [2, S, D], where 95 % are expected to be by the model itself
+    interval: np.ndarray | None = None  # [2, S, D], where 95 % are expected to be by the model itself
 
 
 class Fitted(NamedTuple):
@@ -54,8 +54,7 @@ def ours(name: str, **options: Any) -> Fit:
         model = getattr(dpgplvm, name)(**options, random_state=seed).fit(training)
 
         def fill(rows: np.ndarray) -> Filled:
-            mean, std = model.impute(rows, return_std=True)
-            return Filled(mean, std, lambda: model.impute_quantiles(rows, (0.025, 0.975)))
+            return Filled(*model.impute(rows, return_std=True, quantiles=(0.025, 0.975)))
 
         about = {"outcome": model.outcome_.value, "kernel": model.kernel_}
         return Fitted(fill, about | {"n_groups": int(model.n_groups_), "n_latents": int(model.n_latents_)})

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from dpgplvm import DPGPLVM
 from dpgplvm.datasets import make_views
-from dpgplvm.inference.finer import _STEP, _splits_and_merges, finer, gains
+from dpgplvm.inference.finer import _STEP, _splits, finer, gains
 from dpgplvm.inference.grouping import Problem, start_from_origins
 from dpgplvm.inference.moves import _may_get_above, cheapest_merges
 from dpgplvm.inference.objective import Objective
@@ -173,7 +173,7 @@ def test_columns_that_were_put_together_part_whatever_the_model(float64, noise, 
     start, _ = start_from_origins(as_they_are, np.zeros_like(views.groups))
     # Not at rest: with one group, latents would turn.
     together = grouped(problem, start, np.zeros_like(views.groups), max_iter=0)
-    split = next(_splits_and_merges(problem, together))
+    split = next(_splits(problem, together))
     assert split.kind == "split"
     assert adjusted_rand_score(views.groups, split.labels) == 1.0
 

@@ -18,7 +18,7 @@ from dpgplvm.inference import search
 from dpgplvm.inference.axes import _rounds, rotate, slopes, sparse_axes
 from dpgplvm.inference.climb import climb
 from dpgplvm.inference.grouping import Grouping, Problem, reordered, start_from_labels
-from dpgplvm.inference.moves import Move, improve
+from dpgplvm.inference.moves import Move, Proposal, improve
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.one_group import one_group
 from dpgplvm.inference.options import Options
@@ -170,18 +170,18 @@ def test_a_move_that_brings_its_start_keeps_the_order_of_its_groups(float64, toy
 @pytest.mark.parametrize("n_profiles", [1, 2])
 def test_a_second_embedding_is_tried_where_there_are_more_groups_than_profiles(monkeypatch, n_profiles):
     views = make_views(n_samples=60, latents=((0,), (1,)), columns=6, random_state=0)
-    as_found, grouped, states = search.profiles, search._grouped, []
+    as_found, clustered, states = search.profiles, search._clustered, []
 
     def profiles_of(moments):
         found = as_found(moments)
         return found._replace(labels=found.labels % n_profiles)
 
-    def noted(problem, best, state, rng, moves):
+    def noted(problem, best, state, rng):
         states.append(np.asarray(state.free.latents["mean"]))
-        return grouped(problem, best, state, rng, moves)
+        return clustered(problem, best, state, rng)
 
     monkeypatch.setattr(search, "profiles", profiles_of)
-    monkeypatch.setattr(search, "_grouped", noted)
+    monkeypatch.setattr(search, "_clustered", noted)
     model = DPGPLVM(n_latents=3, n_inducing=15, truncation=3, max_iter=20, kernel="rbf", random_state=0).fit(views.Y)
     assert model.n_groups_ == 2
     assert len(states) == 1 + (n_profiles == 1)
@@ -190,21 +190,61 @@ def test_a_second_embedding_is_tried_where_there_are_more_groups_than_profiles(m
 
 
 @pytest.mark.filterwarnings("ignore::dpgplvm.advice.FitWarning")
-def test_a_second_embedding_is_tried_where_there_is_one_group(monkeypatch):
-    """Latents of the first may be so entangled that no columns part: here nothing is found from it."""
+@pytest.mark.parametrize("is_ahead", [True, False])
+def test_a_second_embedding_is_tried_where_there_is_one_group(monkeypatch, is_ahead):
+    """Latents of the first may be so entangled that no columns part: here nothing is found from it. The second gets
+    moves if its clusters are ahead."""
     views = make_views(n_samples=60, latents=((0,), (1,)), columns=6, random_state=0)
-    grouped, states = search._grouped, []
+    states, as_clustered, as_rested, as_improved, improved = [], search._clustered, search.at_rest, search.improve, []
 
-    def nothing_at_first(problem, best, state, rng, moves):
+    def noted(problem, best, state, rng):
         states.append(np.asarray(state.free.latents["mean"]))
-        return grouped(problem, best, state, rng, moves) if len(states) > 1 else iter(())
+        return as_clustered(problem, best, state, rng)
 
-    monkeypatch.setattr(search, "_grouped", nothing_at_first)
+    def rested(problem, grouping):
+        found = as_rested(problem, grouping)
+        return found if is_ahead else found._replace(corrected=-np.inf)
+
+    def improved_from(problem, best, max_moves, log):
+        improved.append(best)
+        return as_improved(problem, best, max_moves, log)
+
+    monkeypatch.setattr(search, "_grouped", lambda *arguments: iter(()))
+    monkeypatch.setattr(search, "_clustered", noted)
+    monkeypatch.setattr(search, "at_rest", rested)
+    monkeypatch.setattr(search, "improve", improved_from)
+    monkeypatch.setattr(search, "finer", lambda *arguments: iter(()))
     model = DPGPLVM(n_latents=3, n_inducing=15, truncation=3, max_iter=20, kernel="rbf", random_state=0).fit(views.Y)
-    assert len(states) == 2
-    assert not np.allclose(*states)
-    assert model.n_groups_ == 2
-    assert model.moves_
+    assert len(states) == 1
+    assert len(improved) == is_ahead
+    assert model.n_groups_ == 1 + is_ahead
+    assert bool(model.moves_) == is_ahead
+
+
+def test_a_kind_of_move_is_tried_for_as_long_as_it_helps_and_again_after_the_others(monkeypatch):
+    helps = {"split": [True, True, False], "merge": [False]}
+    asked = []
+
+    def one_of(kind):
+        return lambda problem, best: iter([Proposal(kind, None, np.arange(2))])
+
+    def tried(problem, best, proposals, *others):
+        (proposal,) = proposals(problem, best)
+        asked.append(proposal.kind)
+        return best if helps[proposal.kind].pop(0) else None
+
+    class Labelled:
+        labels = np.zeros(3, dtype=int)
+
+    monkeypatch.setattr("dpgplvm.inference.moves.at_rest", lambda problem, grouping: grouping)
+    monkeypatch.setattr("dpgplvm.inference.moves._first_that_helps", tried)
+    list(improve(None, Labelled(), 60, [], [one_of("split"), one_of("merge")]))
+    assert asked == ["split", "split", "split", "merge"]
+
+    asked.clear()
+    helps = {"split": [True, False, True, False], "merge": [True, False, False]}
+    list(improve(None, Labelled(), 60, [], [one_of("split"), one_of("merge")]))
+    assert asked == ["split", "split", "merge", "merge", "split", "split", "merge"]
 
 
 def kept_pairs(moves):

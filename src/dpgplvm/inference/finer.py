@@ -29,12 +29,15 @@ _MOST, _ITERATIONS = 4, 65
 
 def finer(problem: Problem, best: Grouping, max_moves: int, log: list[Move]) -> Iterator[Grouping]:
     """Splits, and merges of what has become alike, until none helps; yields every grouping that is kept."""
-    yield from improve(problem, best, max_moves, log, _splits_and_merges)
+    yield from improve(problem, best, max_moves, log, [_splits, _merges])
 
 
-def _splits_and_merges(problem: Problem, best: Grouping) -> Iterator[Proposal]:
+def _splits(problem: Problem, best: Grouping) -> Iterator[Proposal]:
     for start in _split_starts(problem, best):
         yield from _settled("split", problem, start, best.n_groups + 1)
+
+
+def _merges(problem: Problem, best: Grouping) -> Iterator[Proposal]:
     for kind, labels in cheapest_merges(best)[:_MOST]:
         yield from _settled(kind, problem, *start_from_origins(best, labels))
 

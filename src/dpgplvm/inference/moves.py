@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
+from dpgplvm.inference.axes import Slopes
 from dpgplvm.inference.compiled import marginals_of
 from dpgplvm.inference.grouping import GAIN_OF_LATENTS, Grouping, Problem, start_from_labels
 from dpgplvm.inference.occam import used_latents
 from dpgplvm.inference.profiles import canonical, column_profiles, trees
 from dpgplvm.inference.progress import Reporter
-from dpgplvm.model.bound import Model
 from dpgplvm.model.state import Free
 from dpgplvm.numerics import NumericalError
 
@@ -61,40 +61,56 @@ Proposals = Callable[[Problem, Grouping], Iterator[Proposal]]
 
 
 def improve(
-    problem: Problem, best: Grouping, max_moves: int, log: list[Move], proposals: Proposals | None = None
+    problem: Problem, best: Grouping, max_moves: int, log: list[Move], kinds: Sequence[Proposals] | None = None
 ) -> Iterator[Grouping]:
     """Try moves until none helps, or until `max_moves` were tried; yields every grouping that is kept. None: all kinds
-    of moves that need no good place to begin with."""
-    proposals = _FromAnywhere() if proposals is None else proposals
-    helped = True
-    while helped and n_between_groups(log) < max_moves:
-        helped = False
-        # At rest first: a move must not get the credit for iterations that its origin had not made yet.
-        best = at_rest(problem, best)
+    of moves that need no good place to begin with.
+
+    A kind is tried for as long as it helps, then the next one, and the first again after the last: what has just been
+    tried in vain is not tried again for a little change of something else.
+    """
+    kinds = _from_anywhere() if kinds is None else kinds
+    # At rest first: a move must not get the credit for iterations that its origin had not made yet.
+    best = at_rest(problem, best)
+    yield best
+    tried = {canonical(best.labels).tobytes()}
+    turn = in_vain = 0
+    while in_vain < len(kinds) and n_between_groups(log) < max_moves:
+        better = _first_that_helps(problem, best, kinds[turn % len(kinds)], tried, max_moves, log)
+        if better is None:
+            turn, in_vain = turn + 1, in_vain + 1
+            continue
+        yield better
+        best, in_vain = at_rest(problem, better), 0
         yield best
         tried = {canonical(best.labels).tobytes()}
-        for proposal in proposals(problem, best):
-            if n_between_groups(log) >= max_moves:
-                break
-            of_groups, groups = proposal.kind not in _OF_LATENTS, canonical(proposal.labels).tobytes()
-            if of_groups and groups in tried:
-                continue
-            tried.add(groups)
-            found = problem.try_to_beat(best, *proposal[1:], _TOLERANCE)
-            if found is None:
-                n_groups = int(proposal.labels.max()) + 1
-                note(Move(proposal.kind, best.n_groups, n_groups, best.corrected, None, False), log, problem.reporter)
-                continue
-            if _may_get_above(found, best) and not (of_groups and _same_groups(found, best)):
-                found = at_rest(problem, found)
-            back = of_groups and _same_groups(found, best)
-            helped = found.corrected > best.corrected + (GAIN_OF_LATENTS if back else _LEAST_GAIN)
-            move = Move(proposal.kind, best.n_groups, found.n_groups, best.corrected, found.corrected, helped)
-            note(move, log, problem.reporter)
-            if helped:
-                best = found
-                yield best
-                break
+
+
+def _first_that_helps(
+    problem: Problem, best: Grouping, proposals: Proposals, tried: set[bytes], max_moves: int, log: list[Move]
+) -> Grouping | None:
+    """What becomes of the first of some moves that raises the corrected bound; groups that were tried are left out."""
+    for proposal in proposals(problem, best):
+        if n_between_groups(log) >= max_moves:
+            return None
+        of_groups, groups = proposal.kind not in _OF_LATENTS, canonical(proposal.labels).tobytes()
+        if of_groups and groups in tried:
+            continue
+        tried.add(groups)
+        found = problem.try_to_beat(best, *proposal[1:], _TOLERANCE)
+        if found is None:
+            n_groups = int(proposal.labels.max()) + 1
+            note(Move(proposal.kind, best.n_groups, n_groups, best.corrected, None, False), log, problem.reporter)
+            continue
+        if _may_get_above(found, best) and not (of_groups and _same_groups(found, best)):
+            found = at_rest(problem, found)
+        back = of_groups and _same_groups(found, best)
+        helped = found.corrected > best.corrected + (GAIN_OF_LATENTS if back else _LEAST_GAIN)
+        move = Move(proposal.kind, best.n_groups, found.n_groups, best.corrected, found.corrected, helped)
+        note(move, log, problem.reporter)
+        if helped:
+            return found
+    return None
 
 
 def _same_groups(one: Grouping, other: Grouping) -> bool:
@@ -133,39 +149,37 @@ def at_rest(problem: Problem, grouping: Grouping) -> Grouping:
     return max(grouping, climbed, key=lambda one: one.corrected)
 
 
-class _FromAnywhere:
-    """Other latents, then other groups. All start from what columns listen to, so hyperparameters need not be good yet.
+def _from_anywhere() -> list[Proposals]:
+    """Other latents, then other groups, from what columns listen to: hyperparameters need not be good yet."""
+    return [_Smoothings(), _silences, _merges, _splits, _reclusterings]
 
-    Latents are laid out afresh once for every grouping, or one of them is silent. Not for a linear kernel. It has no
-    folds to lay out; its weak latents are no folds either, and though the bound gains a little without them, rows that
-    it has not seen lose.
-    """
+
+class _Smoothings:
+    """Latents laid out afresh, once for every grouping. Not for a linear kernel, which has no folds."""
 
     def __init__(self) -> None:
         self._smoothed: set[bytes] = set()
 
     def __call__(self, problem: Problem, best: Grouping) -> Iterator[Proposal]:
-        slopes = problem.slopes(best.climb.state)
-        if problem.model.kernel.bends:
-            groups = canonical(best.labels).tobytes()
-            if groups not in self._smoothed:
-                self._smoothed.add(groups)
-                with suppress(NumericalError):
-                    start = problem.smoothed(best, slopes)
-                    yield Proposal("smooth", start, best.labels, n_free=_FREE_AFTER_SMOOTHING)
-            yield from _silences(problem.model, best, slopes.moments)
-        for kind, labels in _other_groups(best, slopes.moments):
-            labels = canonical(labels)
-            start = start_from_labels(problem.model, best.free, best.n_groups, labels, slopes)
-            yield Proposal(kind, start, labels)
+        groups = canonical(best.labels).tobytes()
+        if not problem.model.kernel.bends or groups in self._smoothed:
+            return
+        self._smoothed.add(groups)
+        with suppress(NumericalError):
+            start = problem.smoothed(best, problem.slopes(best.climb.state))
+            yield Proposal("smooth", start, best.labels, n_free=_FREE_AFTER_SMOOTHING)
 
 
-def _silences(model: Model, best: Grouping, moments: np.ndarray) -> Iterator[Proposal]:
+def _silences(problem: Problem, best: Grouping) -> Iterator[Proposal]:
     """The latents that say least, one at a time back at their prior and listened to by no group: a climb switches one
-    off, but slowly."""
+    off, but slowly. Not for a linear kernel: its weak latents are no folds, and though the bound gains a little without
+    them, rows that it has not seen lose."""
+    model = problem.model
+    if not model.kernel.bends:
+        return
     mean, variance = map(np.asarray, marginals_of(model, best.free.latents))
     used = used_latents(model, best.free)
-    shares = np.diagonal(moments, axis1=1, axis2=2)
+    shares = np.diagonal(problem.slopes(best.climb.state).moments, axis1=1, axis2=2)
     heard = (shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)
     quiet = [q for q in np.argsort(heard) if used[q] and heard[q] < _QUIET]
     for q in quiet[:_MOST_SILENCES]:
@@ -178,23 +192,40 @@ def _silences(model: Model, best: Grouping, moments: np.ndarray) -> Iterator[Pro
         yield Proposal("silence", replace(best.free, latents=latents, log_theta=log_theta), best.labels)
 
 
-def _other_groups(best: Grouping, moments: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Merges, then groups in halves by which latents their columns listen to, then columns clustered afresh."""
-    labels, n_groups = best.labels, best.n_groups
-    yield from cheapest_merges(best)
-    profiles = column_profiles(moments)
-    for t in range(n_groups):
-        members = np.flatnonzero(labels == t)
-        if len(members) >= 4 and n_groups < best.most_groups:
+def _merges(problem: Problem, best: Grouping) -> Iterator[Proposal]:
+    slopes = problem.slopes(best.climb.state)
+    for kind, labels in cheapest_merges(best):
+        yield _regrouped(kind, problem, best, labels, slopes)
+
+
+def _splits(problem: Problem, best: Grouping) -> Iterator[Proposal]:
+    """Groups in halves by which latents their columns listen to."""
+    if best.n_groups >= best.most_groups:
+        return
+    slopes = problem.slopes(best.climb.state)
+    profiles = column_profiles(slopes.moments)
+    for t in range(best.n_groups):
+        members = np.flatnonzero(best.labels == t)
+        if len(members) >= 4:
             halves = fcluster(linkage(profiles[members], "ward"), 2, "maxclust")
-            split = labels.copy()
-            split[members[halves == 2]] = n_groups
-            yield "split", split
-    afresh = trees(moments)
+            split = best.labels.copy()
+            split[members[halves == 2]] = best.n_groups
+            yield _regrouped("split", problem, best, split, slopes)
+
+
+def _reclusterings(problem: Problem, best: Grouping) -> Iterator[Proposal]:
+    """Columns clustered afresh."""
+    slopes, n_groups = problem.slopes(best.climb.state), best.n_groups
+    afresh = trees(slopes.moments)
     for k in (n_groups, n_groups + 1, n_groups - 1, n_groups + 2):
         if 1 < k <= best.most_groups:
             for tree in afresh:
-                yield "recluster", fcluster(tree, k, "maxclust")
+                yield _regrouped("recluster", problem, best, fcluster(tree, k, "maxclust"), slopes)
+
+
+def _regrouped(kind: str, problem: Problem, best: Grouping, labels: np.ndarray, slopes: Slopes) -> Proposal:
+    labels = canonical(labels)
+    return Proposal(kind, start_from_labels(problem.model, best.free, best.n_groups, labels, slopes), labels)
 
 
 def cheapest_merges(best: Grouping) -> list[tuple[str, np.ndarray]]:

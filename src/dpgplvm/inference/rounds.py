@@ -66,8 +66,9 @@ class _Drawn(NamedTuple):
     drifted: np.ndarray  # [S, P, Q] draws that are likeliest with a drift, of all and of those from anywhere
 
 
-def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> _Parts:
-    """The posterior of the rows of the scaled table Y, NaN for gaps; some rows at a time, by their numbers."""
+def posterior_of_rows(predictor: Predictor, Y: np.ndarray, most_rounds: int | None = None) -> _Parts:
+    """The posterior of the rows of the scaled table Y, NaN for gaps; some rows at a time, by their numbers. Up to
+    `most_rounds`, where it need not be exact."""
     nothing_seen = np.isnan(Y).all(axis=1)
     unseen = np.flatnonzero(nothing_seen)
     nowhere = np.zeros((len(unseen), predictor.inducing.shape[1]))
@@ -88,7 +89,7 @@ def posterior_of_rows(predictor: Predictor, Y: np.ndarray) -> _Parts:
             if own.size:
                 shown = values[own], observed[own]
                 nearby = explanations(predictor, starts[own], *shown) if free[own[0]] else None
-                where = _Where(peaks.of(own), nearby, _ROUNDS)
+                where = _Where(peaks.of(own), nearby, _ROUNDS[:most_rounds])
                 yield from _numbered(rows[own], _sampled(predictor, drift, where, *shown))
 
 

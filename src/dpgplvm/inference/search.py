@@ -18,7 +18,7 @@ from dpgplvm.inference.axes import Slopes, axes_for_groups, rotate, sparse_axes
 from dpgplvm.inference.enrich import enrich
 from dpgplvm.inference.finer import finer
 from dpgplvm.inference.grouping import Grouping, Interrupted, Problem, start_from_labels
-from dpgplvm.inference.moves import Move, improve, n_between_groups
+from dpgplvm.inference.moves import Move, at_rest, improve, n_between_groups
 from dpgplvm.inference.one_group import OneGroup, one_group
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
@@ -104,8 +104,8 @@ def _stages(
 def _from_embeddings(
     problem: Problem, rng: np.random.Generator, first: OneGroup, moves: list[Move]
 ) -> Iterator[Grouping]:
-    """Groups from the embedding that went furthest, and from the second where these are in doubt. The moves are those
-    of the embedding that is kept."""
+    """Groups from the embedding that went furthest, and from the second where these are in doubt: clusters of columns
+    show which of the two is worth moves. The moves are those of the embedding that is kept."""
     best = first.ended
     for better in _grouped(problem, best, first.common.state, rng, moves):
         best = better
@@ -113,13 +113,14 @@ def _from_embeddings(
     if first.second is None or not _in_doubt(problem, best):
         return
     with suppress(NumericalError):
-        rival, own_moves = first.second.ended, list[Move]()
-        for better in _grouped(problem, rival, first.second.common.state, rng, own_moves):
+        rival = first.second.ended
+        for better in _clustered(problem, rival, first.second.common.state, rng):
             rival = better
-            if rival.corrected > best.corrected:
-                yield rival
+        rival = at_rest(problem, rival)
         if rival.corrected > best.corrected:
-            moves[:] = own_moves
+            moves.clear()
+            yield rival
+            yield from improve(problem, rival, MOST_MOVES, moves)
 
 
 def _in_doubt(problem: Problem, found: Grouping) -> bool:
@@ -136,15 +137,19 @@ def _grouped(
 ) -> Iterator[Grouping]:
     """Clusters of the columns where there are no groups yet, from a state with one group, and moves between groups."""
     if best.n_groups == 1:
-        problem.reporter.enter("clusters of columns")
-        slopes = problem.slopes(state)
-        R = sparse_axes(slopes.moments, rng)
-        turned = rotate(problem.model, state.free, R)
-        for candidate in _candidates(problem, best, turned, slopes.along(R), rng):
+        for candidate in _clustered(problem, best, state, rng):
             best = candidate
             yield best
     problem.reporter.enter("moves")
     yield from improve(problem, best, MOST_MOVES, moves)
+
+
+def _clustered(problem: Problem, best: Grouping, state: State, rng: np.random.Generator) -> Iterator[Grouping]:
+    problem.reporter.enter("clusters of columns")
+    slopes = problem.slopes(state)
+    R = sparse_axes(slopes.moments, rng)
+    turned = rotate(problem.model, state.free, R)
+    yield from _candidates(problem, best, turned, slopes.along(R), rng)
 
 
 def _to_the_end(problem: Problem, best: Grouping, options: Options, moves_spent: bool) -> Grouping:
