@@ -75,6 +75,18 @@ def test_rows_held_out_are_judged_as_a_fitted_model_would(float64):
     assert judged.errors[0] == pytest.approx(error, rel=0.02)
 
 
+def test_rows_held_out_are_drawn_for_in_two_rounds(float64, monkeypatch):
+    Y, asked, posterior = table(0.0), [], held_out.posterior_of_rows
+
+    def noted(predictor, rows, most_rounds=None):
+        asked.append(most_rounds)
+        return posterior(predictor, rows, most_rounds)
+
+    monkeypatch.setattr(held_out, "posterior_of_rows", noted)
+    held_out.judged_by_held_out_rows([fitted(Y, Linear())], Problem(Model(Linear()), Y), np.random.default_rng(3))
+    assert asked == [2, 2, 2]
+
+
 @pytest.mark.parametrize(("bend", "kernel"), [(0.0, Linear), (2.0, RBF)])
 def test_rows_that_were_held_out_know_what_a_table_was_made_with(float64, bend, kernel):
     Y = table(bend)

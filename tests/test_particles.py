@@ -67,3 +67,18 @@ def test_rows_that_may_be_anywhere_in_a_bent_tube_are_weighed_as_on_a_grid():
     assert of_means < 0.06
     assert of_spreads < 0.06
     assert of_densities < 0.06
+
+
+def test_there_are_no_more_rounds_than_asked_for():
+    """No draws are enough where columns have next to no noise and are waved through many times."""
+    rng = np.random.default_rng(0)
+    wavy = Wavy(rng)
+    wavy._wave = 6.0 * wavy._wave
+    rows = wavy.at_points(rng.normal(size=(6, N_LATENTS)))[0]
+    rows[:, 2:] = np.nan
+    with computing():
+        most = [
+            max(particles.weights.shape[1] for _, particles in posterior_of_rows(wavy, rows, most_rounds))
+            for most_rounds in (1, 2, None)
+        ]
+    assert most[0] < most[1] < most[2]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
-from dpgplvm import DPGPLVM
+from dpgplvm import DPGPLVM, FitWarning, Outcome
 from dpgplvm.datasets import make_views
 from dpgplvm.inference import search
 from dpgplvm.inference.axes import _rounds, rotate, slopes, sparse_axes
@@ -22,6 +22,7 @@ from dpgplvm.inference.moves import Move, Proposal, improve
 from dpgplvm.inference.objective import Objective
 from dpgplvm.inference.one_group import one_group
 from dpgplvm.inference.options import Options
+from dpgplvm.inference.profiles import canonical
 from dpgplvm.inference.start import start_from_embedding
 from dpgplvm.model.bound import Model
 from dpgplvm.model.kernels import RBF
@@ -161,9 +162,14 @@ def test_a_move_that_brings_its_start_keeps_the_order_of_its_groups(float64, toy
     monkeypatch.setattr(Problem, "try_to_beat", lambda self, best, start, labels, *iterations: tried.append(labels))
     log = []
     list(improve(problem, best, 60, log))
-    own = [labels for labels, move in zip(tried, log, strict=True) if move.kind in ("smooth", "silence")]
+    of_latents = [move.kind in ("smooth", "silence") for move in log]
+    own = [labels for labels, is_own in zip(tried, of_latents, strict=True) if is_own]
     assert own
     assert all(np.array_equal(labels, best.labels) for labels in own)
+    # Of groups, whatever the kind of move, each once.
+    others = [canonical(labels).tobytes() for labels, is_own in zip(tried, of_latents, strict=True) if not is_own]
+    assert len({move.kind for move, is_own in zip(log, of_latents, strict=True) if not is_own}) > 1
+    assert len({*others, canonical(best.labels).tobytes()}) == len(others) + 1
 
 
 @pytest.mark.filterwarnings("ignore::dpgplvm.advice.FitWarning")
@@ -195,30 +201,41 @@ def test_a_second_embedding_is_tried_where_there_is_one_group(monkeypatch, is_ah
     """Latents of the first may be so entangled that no columns part: here nothing is found from it. The second gets
     moves if its clusters are ahead."""
     views = make_views(n_samples=60, latents=((0,), (1,)), columns=6, random_state=0)
-    states, as_clustered, as_rested, as_improved, improved = [], search._clustered, search.at_rest, search.improve, []
+    of_first = Move("split", 1, 2, -1.0, None, False)
 
-    def noted(problem, best, state, rng):
-        states.append(np.asarray(state.free.latents["mean"]))
-        return as_clustered(problem, best, state, rng)
+    def in_vain(problem, best, state, rng, moves):
+        moves.append(of_first)
+        return iter(())
 
-    def rested(problem, grouping):
-        found = as_rested(problem, grouping)
-        return found if is_ahead else found._replace(corrected=-np.inf)
+    monkeypatch.setattr(search, "_grouped", in_vain)
+    monkeypatch.setattr(search, "GAIN_OF_LATENTS", 5.0 if is_ahead else np.inf)
+    monkeypatch.setattr(search, "finer", lambda *arguments: iter(()))
+    stages = []
+    options = {"n_latents": 3, "n_inducing": 15, "truncation": 3, "max_iter": 20, "kernel": "rbf", "random_state": 0}
+    model = DPGPLVM(**options).fit(views.Y, callback=lambda progress: stages.append(progress.stage))
+    assert list(dict.fromkeys(stages))[-3:] == ["clusters of columns", "moves", "last climb"]
+    assert model.n_groups_ == 1 + is_ahead
+    if is_ahead:
+        assert model.moves_
+        assert of_first not in model.moves_
+    else:
+        assert model.moves_ == [of_first]
 
-    def improved_from(problem, best, max_moves, log):
-        improved.append(best)
-        return as_improved(problem, best, max_moves, log)
+
+@pytest.mark.filterwarnings("ignore::dpgplvm.advice.FitWarning")
+def test_ctrl_c_keeps_a_second_embedding_that_is_ahead_already(monkeypatch):
+    views = make_views(n_samples=60, latents=((0,), (1,)), columns=6, random_state=0)
+    clustered = search._clustered
+
+    def interrupted(problem, best, state, rng):
+        yield next(clustered(problem, best, state, rng))
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(search, "_grouped", lambda *arguments: iter(()))
-    monkeypatch.setattr(search, "_clustered", noted)
-    monkeypatch.setattr(search, "at_rest", rested)
-    monkeypatch.setattr(search, "improve", improved_from)
-    monkeypatch.setattr(search, "finer", lambda *arguments: iter(()))
+    monkeypatch.setattr(search, "_clustered", interrupted)
     model = DPGPLVM(n_latents=3, n_inducing=15, truncation=3, max_iter=20, kernel="rbf", random_state=0).fit(views.Y)
-    assert len(states) == 1
-    assert len(improved) == is_ahead
-    assert model.n_groups_ == 1 + is_ahead
-    assert bool(model.moves_) == is_ahead
+    assert model.outcome_ is Outcome.INTERRUPTED
+    assert model.n_groups_ == 2
 
 
 def test_a_kind_of_move_is_tried_for_as_long_as_it_helps_and_again_after_the_others(monkeypatch):
@@ -245,6 +262,18 @@ def test_a_kind_of_move_is_tried_for_as_long_as_it_helps_and_again_after_the_oth
     helps = {"split": [True, False, True, False], "merge": [True, False, False]}
     list(improve(None, Labelled(), 60, [], [one_of("split"), one_of("merge")]))
     assert asked == ["split", "split", "merge", "merge", "split", "split", "merge"]
+
+
+@pytest.mark.parametrize(("budget", "moves"), [("MOST_MOVES", 1), ("MOST_FINER_MOVES", 0)])
+def test_a_search_that_has_moves_left_to_try_says_so(monkeypatch, budget, moves):
+    views = make_views(n_samples=60, latents=((0,), (1,)), columns=6, random_state=0)
+    options = {"n_latents": 3, "n_inducing": 15, "truncation": 3, "kernel": "rbf", "tol": 1e-5, "random_state": 0}
+    assert DPGPLVM(**options).fit(views.Y).outcome_ is Outcome.CONVERGED
+    monkeypatch.setattr(search, budget, moves)
+    with pytest.warns(FitWarning, match=r"after \d+ moves"):
+        model = DPGPLVM(**options).fit(views.Y)
+    assert model.outcome_ is Outcome.MOVES_SPENT
+    assert sum(move.kind != "enrich" for move in model.moves_) < 60
 
 
 def kept_pairs(moves):

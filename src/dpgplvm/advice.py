@@ -16,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dpgplvm.inference.moves import n_between_groups
 from dpgplvm.inference.outcome import Outcome
-from dpgplvm.inference.search import MOST_FINER_MOVES, MOST_MOVES
 from dpgplvm.inference.starts import agreement
 from dpgplvm.summary import ALL_NOISE
 
@@ -45,19 +44,16 @@ def advise(model: Any) -> Iterator[str]:
             f"{unseen.size} of the rows of Y have nothing observed (row {rows}): they add nothing, and their latents "
             "have the prior. Drop them, or fill in what is known"
         )
+    if model.outcome_ is Outcome.MOVES_SPENT:
+        yield (
+            f"the search for groups ended after {n_between_groups(model.moves_)} moves, the most that it tries, "
+            "while there were others left: better groups may be there, and more starts (n_starts) may find them"
+        )
     if model.max_iter > 0 and model.outcome_ is Outcome.BUDGET_SPENT:
-        n_moves = n_between_groups(model.moves_)
-        # Either budget of moves can be spent, and then the last climb came to its end.
-        if n_moves >= min(MOST_MOVES, MOST_FINER_MOVES) and model.n_iter_ < model.max_iter:
-            yield (
-                f"the search for groups ended after {n_moves} moves, the most that it tries, "
-                "while there were others left: better groups may be there, and more starts (n_starts) may find them"
-            )
-        else:
-            yield (
-                f"the bound was still rising after max_iter={model.max_iter} iterations: raise max_iter, or go on with "
-                "warm_start=True and another fit"
-            )
+        yield (
+            f"the bound was still rising after max_iter={model.max_iter} iterations: raise max_iter, or go on with "
+            "warm_start=True and another fit"
+        )
     if model.max_iter > 0 and model.explained_.max() < ALL_NOISE:
         remedies = ["fewer latents (n_latents)"]
         if hasattr(model, "n_starts"):

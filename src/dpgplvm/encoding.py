@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpgplvm.data import Scaling
+from dpgplvm.fitted import Kept
 from dpgplvm.frames import Layout
 from dpgplvm.inference.moves import Move
 from dpgplvm.inference.outcome import Outcome
@@ -28,7 +29,6 @@ from dpgplvm.model.kernels import RBF, Kernel, Linear, RBFLinear
 from dpgplvm.model.latents import StandardNormal
 from dpgplvm.model.state import Free, State
 from dpgplvm.model.sticks import Concentration, Sticks
-from dpgplvm.predictions import Kept
 
 
 class FileError(ValueError):

@@ -9,8 +9,8 @@ from exploring import assert_shown, latents, opened, place, predicted, screensho
 from saved_models import NAMES, sample, table
 
 import dpgplvm
+from dpgplvm.fitted import Kept
 from dpgplvm.model.kernels import NAMED_KERNELS
-from dpgplvm.predictions import Kept
 
 NOISES = ("group", "column")
 

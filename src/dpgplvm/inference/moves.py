@@ -56,7 +56,7 @@ class Proposal(NamedTuple):
     n_free: int = _FREE
 
 
-# What to try next to a grouping, in the order in which it is likely to help.
+# One kind of move: what to try from a grouping, in the order in which it is likely to help.
 Proposals = Callable[[Problem, Grouping], Iterator[Proposal]]
 
 

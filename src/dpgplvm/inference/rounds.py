@@ -67,8 +67,8 @@ class _Drawn(NamedTuple):
 
 
 def posterior_of_rows(predictor: Predictor, Y: np.ndarray, most_rounds: int | None = None) -> _Parts:
-    """The posterior of the rows of the scaled table Y, NaN for gaps; some rows at a time, by their numbers. Up to
-    `most_rounds`, where it need not be exact."""
+    """The posterior of the rows of the scaled table Y, NaN for gaps; some rows at a time, by their numbers. With up to
+    `most_rounds`, where it need not be exact, for rows that have not drifted."""
     nothing_seen = np.isnan(Y).all(axis=1)
     unseen = np.flatnonzero(nothing_seen)
     nowhere = np.zeros((len(unseen), predictor.inducing.shape[1]))

@@ -17,8 +17,8 @@ from scipy.cluster.hierarchy import fcluster
 from dpgplvm.inference.axes import Slopes, axes_for_groups, rotate, sparse_axes
 from dpgplvm.inference.enrich import enrich
 from dpgplvm.inference.finer import finer
-from dpgplvm.inference.grouping import Grouping, Interrupted, Problem, start_from_labels
-from dpgplvm.inference.moves import Move, at_rest, improve, n_between_groups
+from dpgplvm.inference.grouping import GAIN_OF_LATENTS, Grouping, Interrupted, Problem, start_from_labels
+from dpgplvm.inference.moves import Move, improve, n_between_groups
 from dpgplvm.inference.one_group import OneGroup, one_group
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
@@ -113,14 +113,19 @@ def _from_embeddings(
     if first.second is None or not _in_doubt(problem, best):
         return
     with suppress(NumericalError):
-        rival = first.second.ended
+        rival, wanted = first.second.ended, best.corrected + GAIN_OF_LATENTS
         for better in _clustered(problem, rival, first.second.common.state, rng):
             rival = better
-        rival = at_rest(problem, rival)
-        if rival.corrected > best.corrected:
+            if rival.corrected > wanted:
+                moves.clear()
+                yield rival
+        problem.reporter.enter("moves")
+        improved = improve(problem, rival, MOST_MOVES, moves)
+        rival = next(improved)  # at rest, before any move
+        if rival.corrected > wanted:
             moves.clear()
             yield rival
-            yield from improve(problem, rival, MOST_MOVES, moves)
+            yield from improved
 
 
 def _in_doubt(problem: Problem, found: Grouping) -> bool:
@@ -153,13 +158,13 @@ def _clustered(problem: Problem, best: Grouping, state: State, rng: np.random.Ge
 
 
 def _to_the_end(problem: Problem, best: Grouping, options: Options, moves_spent: bool) -> Grouping:
-    """The last climb; it has not converged if there were moves left to try."""
+    """The last climb."""
     try:
         last = problem.fit(best.free, best.labels, 0, options.max_iter, options.tol)
     except NumericalError:
         return best.ended(Outcome.NUMERICAL_TROUBLE)
     if moves_spent and last.climb.outcome is Outcome.CONVERGED:
-        return last.ended(Outcome.BUDGET_SPENT)
+        return last.ended(Outcome.MOVES_SPENT)
     return last
 
 
