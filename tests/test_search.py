@@ -208,7 +208,7 @@ def test_a_second_embedding_is_tried_where_there_is_one_group(monkeypatch, is_ah
         return iter(())
 
     monkeypatch.setattr(search, "_grouped", in_vain)
-    monkeypatch.setattr(search, "GAIN_OF_LATENTS", 5.0 if is_ahead else np.inf)
+    monkeypatch.setattr(search, "LEAST_GAIN", 0.5 if is_ahead else np.inf)
     monkeypatch.setattr(search, "finer", lambda *arguments: iter(()))
     stages = []
     options = {"n_latents": 3, "n_inducing": 15, "truncation": 3, "max_iter": 20, "kernel": "rbf", "random_state": 0}

@@ -18,8 +18,8 @@ import numpy as np
 from dpgplvm import atomic
 from dpgplvm.atomic import text_of, trouble_told
 from dpgplvm.encoding import FileError, UnknownNameError, decode, encode, reference
+from dpgplvm.fitted import Fitted
 from dpgplvm.model.kernels import NAMED_KERNELS
-from dpgplvm.predictions import Predictions
 from dpgplvm.results import Results
 from dpgplvm.version import __version__
 
@@ -32,7 +32,7 @@ _BEGINNING = b"PK\x03\x04"
 _NO_TIME = (1980, 1, 1, 0, 0, 0)  # the first that an archive can have
 
 # Without any of these a model is not whole.
-_LEFT_BY_A_FIT = {f"{name}_" for name in Results._fields} | {*Predictions.__annotations__, "_names", "_group_names"}
+_LEFT_BY_A_FIT = {f"{name}_" for name in Results._fields} | {*Fitted.__annotations__, "_names", "_group_names"}
 _PARAMETERS = {name: parameter for kernel in NAMED_KERNELS.values() for name, parameter in kernel.parameters.items()}
 _PER_LATENT = [name for name, parameter in _PARAMETERS.items() if parameter.per_latent]
 _PER_GROUP = [name for name, parameter in _PARAMETERS.items() if not parameter.per_latent]

@@ -26,7 +26,7 @@ from dpgplvm.numerics import NumericalError
 
 # A merge that loses more than this before anything has adapted to it is not worth a climb.
 _HOPELESS_LOSS = 400.0
-_LEAST_GAIN = 0.5
+LEAST_GAIN = 0.5
 # A move that ends this little below its origin may get above it with more iterations.
 _WORTH_ANOTHER_CLIMB = 15.0
 # A latent is worth trying without when it makes up less than this of what the columns do.
@@ -105,7 +105,7 @@ def _first_that_helps(
         if _may_get_above(found, best) and not (of_groups and _same_groups(found, best)):
             found = at_rest(problem, found)
         back = of_groups and _same_groups(found, best)
-        helped = found.corrected > best.corrected + (GAIN_OF_LATENTS if back else _LEAST_GAIN)
+        helped = found.corrected > best.corrected + (GAIN_OF_LATENTS if back else LEAST_GAIN)
         move = Move(proposal.kind, best.n_groups, found.n_groups, best.corrected, found.corrected, helped)
         note(move, log, problem.reporter)
         if helped:

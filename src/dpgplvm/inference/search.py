@@ -17,8 +17,8 @@ from scipy.cluster.hierarchy import fcluster
 from dpgplvm.inference.axes import Slopes, axes_for_groups, rotate, sparse_axes
 from dpgplvm.inference.enrich import enrich
 from dpgplvm.inference.finer import finer
-from dpgplvm.inference.grouping import GAIN_OF_LATENTS, Grouping, Interrupted, Problem, start_from_labels
-from dpgplvm.inference.moves import Move, improve, n_between_groups
+from dpgplvm.inference.grouping import Grouping, Interrupted, Problem, start_from_labels
+from dpgplvm.inference.moves import LEAST_GAIN, Move, improve, n_between_groups
 from dpgplvm.inference.one_group import OneGroup, one_group
 from dpgplvm.inference.options import Options
 from dpgplvm.inference.outcome import Outcome
@@ -113,7 +113,7 @@ def _from_embeddings(
     if first.second is None or not _in_doubt(problem, best):
         return
     with suppress(NumericalError):
-        rival, wanted = first.second.ended, best.corrected + GAIN_OF_LATENTS
+        rival, wanted = first.second.ended, best.corrected + LEAST_GAIN
         for better in _clustered(problem, rival, first.second.common.state, rng):
             rival = better
             if rival.corrected > wanted:
