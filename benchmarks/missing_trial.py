@@ -31,8 +31,8 @@ class Task(NamedTuple):
 def run(task: Task, longest: float) -> dict[str, Any]:
     """One method on one part of one table, as a record for the log.
 
-    A method that may take long is given up after `longest` seconds, which is a result. Whatever else goes wrong is an
-    error, to be tried again; columns that were filled before it are kept.
+    A peer, and any other method that may take long, is given up after `longest` seconds, which is a result. Whatever
+    else goes wrong is an error, to be tried again; columns that were filled before it are kept.
     """
     training, unseen = parted(load(task.set, task.seed), task.split, task.row_share, task.seed)
     in_blocks = task.split == "block"
@@ -42,7 +42,7 @@ def run(task: Task, longest: float) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            with time_limit(longest if method.may_take_long else None):
+            with time_limit(longest if method.may_take_long or not method.is_ours else None):
                 fitted, record["fit_seconds"] = timed(lambda: method.fit(training, folds, task.seed))
                 record |= fitted.about
                 for share in COLUMN_SHARES:

@@ -32,6 +32,12 @@ def search(**changes):
     return DPGPLVM(**{**settings, **changes})
 
 
+def places(first, n_places):
+    """Shares of a search at which to end it; every other one is left to the long suite."""
+    shares = np.linspace(first, 0.98, n_places).round(2)
+    return [pytest.param(share, marks=[pytest.mark.slow] * (i % 2)) for i, share in enumerate(shares)]
+
+
 def assert_whole(model):
     assert np.isfinite(model.elbo_)
     assert np.isfinite(model.corrected_bound_)
@@ -54,7 +60,7 @@ def n_evaluations(table):
     return evaluations_of(lambda: search().fit(table))
 
 
-@pytest.mark.parametrize("share", np.linspace(0.0, 0.98, 18).round(2))
+@pytest.mark.parametrize("share", places(0.0, 17))
 def test_ctrl_c_anywhere_ends_a_search_with_what_there_is(failing, table, n_evaluations, share):
     at = 3 + int(share * (n_evaluations - 3))
     calls = failing(lambda n, held: n == at, KeyboardInterrupt())
@@ -81,7 +87,7 @@ def n_with_all_stages(bent):
     return n_evaluations
 
 
-@pytest.mark.parametrize("share", np.linspace(0.2, 0.98, 12).round(2))
+@pytest.mark.parametrize("share", places(0.2, 11))
 def test_ctrl_c_anywhere_ends_a_search_among_kernels_with_all_rows(failing, bent, n_with_all_stages, share):
     at = 3 + int(share * (n_with_all_stages - 3))
     failing(lambda n, held: n == at, KeyboardInterrupt())
@@ -112,7 +118,7 @@ def n_of_first_stage(straight):
         return evaluations_of(lambda: first_stage(straight))
 
 
-@pytest.mark.parametrize("share", np.linspace(0.0, 0.98, 18).round(2))
+@pytest.mark.parametrize("share", places(0.0, 17))
 def test_ctrl_c_ends_the_choice_of_kernels_and_of_latents_at_once(failing, float64, straight, n_of_first_stage, share):
     at = 3 + int(share * (n_of_first_stage - 3))
     calls = failing(lambda n, held: n == at, KeyboardInterrupt())
