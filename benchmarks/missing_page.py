@@ -61,6 +61,8 @@ def _goals(told: list[Goal]) -> Iterator[str]:
         yield from ["| goal | seen | |", "| --- | --- | --- |"]
         yield from (f"| {goal.text} | {goal.seen} | {'met' if goal.met else 'missed'} |" for goal in told)
         yield ""
+        misses = [f"- {goal.text}; not in {'; '.join(goal.misses)}." for goal in told if goal.misses]
+        yield from [*misses, ""] if misses else []
 
 
 def _versions(records: list[Record]) -> Iterator[str]:

@@ -90,6 +90,13 @@ def test_the_page_compares_methods_on_the_seeds_of_ours(report, page):
     assert "Our models, by a digest of the library's sources: 3 runs of `abc`." in lines
 
 
+def test_the_page_says_where_a_goal_is_missed(report, page):
+    records = [run_of("dpgplvm", [0.1, 0.3, 0.1]), run_of("bgplvm", [0.2] * 3)]
+    text = page(records, report.goals(records), "how")
+    assert "or less, within a standard error; not in dog_walk random 50 % x 25 %: 0.300, BayesianGPLVM 0.200.\n" in text
+    assert "; not in" not in page(records[:1], report.goals(records[:1]), "how")
+
+
 def test_the_page_says_what_did_not_end(report, page):
     given_up = {"set": "bfi", "split": "block", "row_share": 25, "seed": 2, "method": "mrd", "given_up": 600.0}
     text = page([run_of("dpgplvm", [0.1] * 3), given_up], [], "how")
