@@ -71,6 +71,7 @@ BAD_ARRAYS = {
     "text": (lambda Y: np.full(Y.shape, "tall"), ["text", "encode"]),
     "text of numbers": (lambda Y: Y.astype(str), ["text", "encode"]),
     "objects of text": (lambda Y: Y.astype(str).astype(object), ["text", "encode"]),
+    "masked text": (lambda Y: np.ma.masked_equal(Y.astype(str), "3"), ["text", "encode"]),
     "dates": (lambda Y: Y.astype("datetime64[s]"), ["dates", "give numbers"]),
     "durations": (lambda Y: Y.astype("timedelta64[s]"), ["durations", "give numbers"]),
     "complex": (lambda Y: Y * 1j, ["complex", "real and imaginary"]),

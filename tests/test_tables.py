@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -69,6 +70,8 @@ GAPS = {
     "Int64": lambda Y: pd.DataFrame(Y, columns=NAMES).astype("Int64"),
     "Float32": lambda Y: pd.DataFrame(Y, columns=NAMES).astype("Float32"),
     "pyarrow in pandas": lambda Y: pd.DataFrame(Y, columns=NAMES).convert_dtypes(dtype_backend="pyarrow"),
+    "objects": lambda Y: pd.DataFrame(Y, columns=NAMES).astype(object).where(~np.isnan(Y), None),
+    "decimals": lambda Y: pd.DataFrame(Y, columns=NAMES).map(lambda value: Decimal(value) if value == value else None),
     "polars nulls": lambda Y: pl.DataFrame(Y, schema=NAMES).fill_nan(None).cast(pl.Int32),
     "pyarrow table": lambda Y: pa.Table.from_pandas(pd.DataFrame(Y, columns=NAMES)),
 }
@@ -87,7 +90,6 @@ def test_gaps_of_every_type_are_filled_alike(framed, holed, kind):
 
 NOT_NUMBERS = {
     "objects": pd.Series([1.0, "tall", None] * 8),
-    "numbers as objects": pd.Series([1.0, 2.0, None] * 8, dtype=object),
     "durations": pd.Series(pd.to_timedelta(np.arange(24), "s")),
     "periods": pd.Series(pd.period_range("2020-01", periods=24, freq="M")),
     "intervals": pd.Series(pd.interval_range(0, 24)),

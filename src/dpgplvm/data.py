@@ -107,10 +107,10 @@ def _as_in_training(estimator: Any, Y: Any) -> Any:
 
 def _validated(estimator: Any, Y: Any, **options: Any) -> np.ndarray:
     refuse_text_columns(Y)
-    if np.ma.isMaskedArray(Y):
-        Y = np.ma.filled(Y.astype(float), np.nan)
     try:
         _refuse_other_than_numbers(Y)
+        if np.ma.isMaskedArray(Y):
+            Y = np.ma.filled(Y.astype(float), np.nan)
         return validate_data(estimator, Y, dtype=np.float64, order="C", ensure_all_finite=False, **options)
     except (ValueError, TypeError) as error:
         wrong = what_is_wrong(error).replace(" for X,", "")

@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from dpgplvm import data
 from dpgplvm.arguments import read_latents, read_variances
-from dpgplvm.frames import Layout, filled_like
+from dpgplvm.frames import Layout, filled_like, order_of, read_frame
 from dpgplvm.inference.distribution import draw_entries, quantiles_of_entries
 from dpgplvm.inference.joint import JointBound
 from dpgplvm.inference.particles import Particles, predicted_at
@@ -112,14 +112,14 @@ class Fitted(ClassNamePrefixFeaturesOutMixin):
 
     def _moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of every entry, in the model's units."""
-        if not variance.any():
-            certain, squared = self._predictor().at_points(mean)
-            return certain, np.sqrt(squared)
-        moments, spread = np.empty((2, len(mean), self.n_features_in_))
-        for rows, mixture in self._predictor().mixtures(mean, variance):
-            moments[rows], squared = mixture.moments()
-            spread[rows] = np.sqrt(squared)
-        return moments, spread
+        predictor, certain = self._predictor(), np.flatnonzero(~variance.any(axis=1))
+        moments, squared = np.empty((2, len(mean), self.n_features_in_))
+        if certain.size:
+            moments[certain], squared[certain] = predictor.at_points(mean[certain])
+        others = np.setdiff1d(np.arange(len(mean)), certain)
+        for rows, mixture in predictor.mixtures(mean[others], variance[others]):
+            moments[others[rows]], squared[others[rows]] = mixture.moments()
+        return moments, np.sqrt(squared)
 
     def _draw(self, mean: np.ndarray, spread: np.ndarray, random_state: Any) -> np.ndarray:
         """A row for each of these latents [..., Q], with this standard deviation; in the user's units."""
@@ -154,3 +154,8 @@ class Fitted(ClassNamePrefixFeaturesOutMixin):
         if given is None:
             return self._table(values, self._layout.index)
         return filled_like(given, values, changed, self._layout.columns)
+
+    def _ordered_as(self, given: Any, values: np.ndarray) -> np.ndarray:
+        """`values` [..., D] with its columns in the order of `given`."""
+        frame = read_frame(given)
+        return values if frame is None else values[..., order_of(frame, self._layout.columns)]

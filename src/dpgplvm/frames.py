@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -74,17 +76,26 @@ def names_that_are_not_numbers(table: Any) -> list[str]:
     frame = read_frame(table)
     if frame is None:
         return []
-    kinds = zip(frame.columns, frame.schema.dtypes(), frame.iter_columns(), strict=True)
-    return [
-        str(name)
-        for name, kind, column in kinds
-        if not (kind.is_numeric() or kind == nw.Boolean or column.is_null().all())
-    ]
+    return [str(column.name) for column in frame.iter_columns() if not _holds_numbers(column)]
+
+
+def _holds_numbers(column: nw.Series[Any]) -> bool:
+    kind = column.dtype
+    if kind.is_numeric() or kind == nw.Boolean or column.is_null().all():
+        return True
+    # Whatever came through a list or a merge may be a number all the same.
+    return kind == nw.Object and all(isinstance(value, Real | Decimal | np.bool_) for value in column.drop_nulls())
 
 
 def in_order(table: Any, names: Sequence[Any]) -> Any:
     """The same DataFrame with its columns in this order."""
     return table.select(list(names)) if hasattr(type(table), "select") else table[list(names)]
+
+
+def order_of(given: Any, names: Sequence[Any] | None) -> list[int]:
+    """For every column of a DataFrame, which of `names` it is; None stands for its own."""
+    position = {name: d for d, name in enumerate(given.columns if names is None else names)}
+    return [position[name] for name in given.columns]
 
 
 def filled_like(given: Any, values: np.ndarray, changed: np.ndarray, names: Sequence[Any] | None) -> Any:
@@ -93,10 +104,9 @@ def filled_like(given: Any, values: np.ndarray, changed: np.ndarray, names: Sequ
     frame = read_frame(given)
     if frame is None:
         return values
-    position = {name: d for d, name in enumerate(frame.columns if names is None else names)}
     filled = [
-        nw.new_series(name, values[:, position[name]], backend=frame.implementation)
-        for name in frame.columns
-        if changed[:, position[name]].any()
+        nw.new_series(name, values[:, d], backend=frame.implementation)
+        for name, d in zip(frame.columns, order_of(frame, names), strict=True)
+        if changed[:, d].any()
     ]
     return frame.with_columns(*filled).to_native()

@@ -131,27 +131,29 @@ class Predictions(Fitted, TransformerMixin):
         if return_std:
             answer.append(self._as_given(given, np.where(gaps, hidden.std, 0.0), np.ones_like(gaps)))
         if quantiles is not None:
-            answer.append(np.where(gaps, hidden.quantiles, Y))
+            answer.append(self._ordered_as(given, np.where(gaps, hidden.quantiles, Y)))
         return answer[0] if len(answer) == 1 else tuple(answer)
 
     def impute_quantiles(self, Y=None, quantiles=(0.025, 0.5, 0.975)) -> np.ndarray:
-        """Quantiles [K, S, D] of what the gaps of Y hide; where an entry was observed, all of them are that value."""
+        """Quantiles [K, S, D] of what the gaps of Y hide, with its columns as they come; where an entry was observed,
+        all of them are that value."""
         check_is_fitted(self)
-        _, Y = self._rows(Y)
-        return np.where(np.isnan(Y), self._hidden(Y, read_probabilities(quantiles)).quantiles, Y)
+        given, Y = self._rows(Y)
+        found = np.where(np.isnan(Y), self._hidden(Y, read_probabilities(quantiles)).quantiles, Y)
+        return self._ordered_as(given, found)
 
     def sample_imputations(self, Y=None, n_draws: int = 10, *, random_state=None) -> np.ndarray:
         """`n_draws` tables [n_draws, S, D] with the gaps of Y drawn from what they may hide, row by row: for multiple
-        imputation."""
+        imputation. Columns are as they come in Y."""
         check_is_fitted(self)
         check_count(n_draws, "n_draws")
-        _, Y = self._rows(Y)
+        given, Y = self._rows(Y)
         rng = np.random.default_rng(data.seed(random_state))
         drawn = np.zeros((n_draws, *Y.shape))
         with computing():
             for rows, particles in self._posterior_of_gaps(Y):
                 drawn[:, rows] = draw_entries(particles, n_draws, rng)
-        return np.where(np.isnan(Y), self._scaling.to_user(drawn), Y)
+        return self._ordered_as(given, np.where(np.isnan(Y), self._scaling.to_user(drawn), Y))
 
     def sample(self, n_samples: int = 1, *, random_state=None):
         """New rows [n_samples, D] from the model: latents from their prior, then values, each row for itself."""

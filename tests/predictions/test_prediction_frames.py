@@ -46,6 +46,13 @@ def test_frames_come_back_as_they_came(table, new, frame):
     assert isinstance(filled, frame)
     assert list(filled.columns) == list(std.columns) == names
     np.testing.assert_allclose(filled.to_numpy(), model.impute(make(new, NAMES)).to_numpy()[:, order], rtol=1e-9)
+    # Arrays of as many tables have the same order of columns.
+    of_training = model.impute_quantiles(make(new, NAMES), (0.1, 0.9))
+    for found in (model.impute_quantiles(shuffled, (0.1, 0.9)), model.impute(shuffled, quantiles=(0.1, 0.9))[1]):
+        np.testing.assert_allclose(found, of_training[..., order], rtol=1e-9)
+    drawn = model.sample_imputations(shuffled, 3, random_state=0)
+    kept = ~np.isnan(new[:, order])
+    assert np.array_equal(drawn[:, kept], np.tile(new[:, order][kept], (3, 1)))
     predicted = model.predict(model.transform(shuffled))
     assert isinstance(predicted, frame)
     assert list(predicted.columns) == NAMES

@@ -264,6 +264,35 @@ def test_all_about_gaps_at_once_is_what_each_question_gets(fitted, new):
     np.testing.assert_array_equal(without_std[1][0], found[0])
 
 
+def test_what_is_known_of_other_latents_does_not_touch_a_row():
+    """Nor how its variance is found, where columns have so little noise that large numbers would show."""
+    t = np.linspace(0.0, 6.0, 40)[:, None]
+    table = np.sin(t * np.linspace(0.8, 1.2, 8) + np.arange(8)) + 1e-4 * np.random.default_rng(0).normal(size=(40, 8))
+    model = gplvm(n_inducing=20, noise="column", max_iter=100).fit(table)
+    X, variance = model.latents_[:6], np.zeros((6, model.n_latents_))
+    _, alone = model.predict(X, return_std=True)
+    variance[0] = 0.1
+    _, together = model.predict(X, variance=variance, return_std=True)
+    assert (together[0] > 1.1 * alone[0]).all()
+    np.testing.assert_allclose(together[1:], alone[1:], rtol=1e-10)
+    covariance = model.predict(X, return_cov=True)[1]
+    np.testing.assert_allclose(np.sqrt(np.einsum("ssd->sd", covariance)), alone, rtol=1e-10)
+
+
+def test_draws_are_enough_for_many_uncertain_latents():
+    """Where functions are linear, rows of the prior are Gaussian and have the moments of `predict`."""
+    rng = np.random.default_rng(2)
+    table = rng.normal(size=(60, 8)) @ rng.normal(size=(8, 12)) + 0.5 * rng.normal(size=(60, 12))
+    model = gplvm(n_latents=8, n_inducing=20, kernel="linear", max_iter=30).fit(table)
+    nowhere = np.zeros((1, model.n_latents_))
+    mean, std = model.predict(nowhere, variance=1.0, return_std=True)
+    filled, spread, (low, high) = model.impute(np.full((1, 12), np.nan), return_std=True, quantiles=(0.025, 0.975))
+    np.testing.assert_allclose(filled, mean, atol=0.01 * std.min())
+    np.testing.assert_allclose(spread, std, rtol=0.01)
+    for ends in ((low, high), model.predict_quantiles(nowhere, (0.025, 0.975), variance=1.0)):
+        np.testing.assert_allclose(ends[1] - ends[0], 2.0 * 1.96 * std, rtol=0.03)
+
+
 @pytest.mark.parametrize("quantiles", [(0.0, 0.5), "half", [[0.5]]], ids=str)
 def test_quantiles_that_are_none_are_refused_by_name(fitted, new, quantiles):
     with pytest.raises(ValueError, match="give numbers between 0 and 1"):

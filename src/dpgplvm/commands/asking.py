@@ -108,11 +108,8 @@ def impute(arguments: argparse.Namespace) -> Exit:
             cells[gaps] = None
     if arguments.std is not None:
         write_table(arguments.std, names, spread, index, style)
-    if quantiles:
-        # Quantiles come in the model's order of columns.
-        order = slice(None) if table is None or table.names is None else _order(model, table.names)
-        for place, values in zip(quantiles, found[:, :, order], strict=True):
-            write_table(place, names, values, index, style, cells)
+    for place, values in zip(quantiles, found, strict=True):
+        write_table(place, names, values, index, style, cells)
     write_table(arguments.output, names, filled, index, style, cells)
     return Exit.DONE
 
@@ -196,11 +193,6 @@ def _names(model: Any) -> list[str]:
 
 def _latent_names(model: Any) -> list[str]:
     return list(model.get_feature_names_out())
-
-
-def _order(model: Any, names: Sequence[str]) -> list[int]:
-    position = {name: d for d, name in enumerate(_names(model))}
-    return [position[name] for name in names]
 
 
 def _latents(model: Any, table: Table) -> np.ndarray:

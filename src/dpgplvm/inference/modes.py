@@ -80,11 +80,12 @@ class Cloud(NamedTuple):
         rows = np.resize(rng.permutation(len(mean)), _MOST_POINTS - n_prior)
         around = mean[rows] + np.sqrt(variance[rows]) * rng.normal(size=(len(rows), n_latents))
         prior = rng.normal(size=(n_prior, n_latents))
-        points = np.concatenate([mean[rows[: len(mean)]], around, prior]) * used
+        own = mean[rows[: len(mean)]]
+        points = np.concatenate([own, around, prior]) * used
         predicted, spread = predictor.at_points(points)
         scaled = points[:, used] / np.maximum(mean[:, used].std(axis=0), STILL)
         near = cdist(scaled, scaled) < _APART
-        blur = _BLUR * predicted[: len(mean)].var(axis=0)
+        blur = _BLUR * predicted[: len(own)].var(axis=0)
         scales = predictor.row_scales
         log_prior = scales.mixed(predictor.whereabouts.log_density(points, scales.values))
         return cls(points, 1.0 / (spread + blur), predicted, log_prior, near, blur)

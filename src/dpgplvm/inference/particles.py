@@ -26,7 +26,7 @@ from dpgplvm.model.kernels.base import standard_normal_draws
 
 _WIDTHS, _WIDTH_NEARBY = (1.1, 2.5), 1.2  # of the Gaussians that are drawn from, in units of the posterior's
 _ENTRIES_AT_ONCE = 4_000_000
-_DRAWS_OF_ONE_GAUSSIAN = 256
+_DRAWS_OF_ONE_GAUSSIAN = 1024  # standard deviations are then within half a percent, ends of intervals within two
 
 
 class Particles(NamedTuple):

@@ -28,11 +28,11 @@ from dpgplvm.model.latents import Marginals
 from dpgplvm.model.posterior import (
     Diagonal,
     Functions,
+    covariances_at_points,
     diagonal_functions,
     functions,
     moments_at,
     moments_at_points,
-    second_moments_at,
     slopes_at_points,
 )
 from dpgplvm.model.state import State
@@ -227,15 +227,18 @@ class Predictor(NamedTuple):
 
     def covariance(self, X: np.ndarray) -> np.ndarray:
         """[S, S, D] of the rows at certain latents X, noise included, for every column."""
-        mean, second = np.zeros((len(X), self.groups.n_columns)), np.zeros((self.groups.n_columns, len(X), len(X)))
+        found = [
+            map(np.asarray, _covariances_at_points(self.model, theta, self.inducing, diagonal, X))
+            for theta, diagonal in zip(self.theta, self.diagonal, strict=True)
+        ]
+        means, covariances = zip(*found, strict=True)
+        mean, total = self.groups.add_up(np.array(means)), np.zeros((self.groups.n_columns, len(X), len(X)))
         for t, (members, shares) in enumerate(zip(self.groups.members, self.groups.shares, strict=True)):
-            found = _second_moments(self.model, self.theta[t], self.inducing, self.functions[t], X)
-            means, seconds = map(np.asarray, found)
             for k in np.flatnonzero(shares > 0.0):
-                noise = np.eye(len(X)) / self.noise_precision[t, k]
-                mean[:, members[k]] += shares[k] * means[:, k]
-                second[members[k]] += shares[k] * (seconds[k] + noise)
-        return np.moveaxis(second - mean.T[:, :, None] * mean.T[:, None, :], 0, 2)
+                apart = means[t][:, k] - mean[:, members[k]]
+                own = covariances[t][k] + np.eye(len(X)) / self.noise_precision[t, k]
+                total[members[k]] += shares[k] * (own + np.outer(apart, apart))
+        return np.moveaxis(total, 0, 2)
 
 
 def _used(training: Marginals) -> np.ndarray:
@@ -255,8 +258,8 @@ def _moments(model: Model, theta: Parameters, inducing, functions: Functions, ro
 
 
 @compiles_fast("model")
-def _second_moments(model: Model, theta: Parameters, inducing, functions: Functions, X):
-    return second_moments_at(model, theta, inducing, functions, X)
+def _covariances_at_points(model: Model, theta: Parameters, inducing, diagonal: Diagonal, X):
+    return covariances_at_points(model, theta, inducing, diagonal, X)
 
 
 @runs_fast("model")

@@ -14,7 +14,7 @@ from dpgplvm.model.bound import Model, Noise, covariance_of_inducing
 from dpgplvm.model.by_column import mean_weights
 from dpgplvm.model.kernels import Parameters
 from dpgplvm.model.latents import Marginals
-from dpgplvm.model.pairs import product_weights, symmetric_matrix
+from dpgplvm.model.pairs import product_weights
 from dpgplvm.model.per_column import Columns, diagonalise
 from dpgplvm.model.state import State
 from dpgplvm.model.statistics import Statistics, gather
@@ -173,20 +173,14 @@ def slopes_at_points(
     return model.kernel.slopes(theta, X, inducing, functions.weights, directions)
 
 
-def second_moments_at(
-    model: Model, theta: Parameters, inducing: Float[Array, "M Q"], functions: Functions, X: Float[Array, "S Q"]
+def covariances_at_points(
+    model: Model, theta: Parameters, inducing: Float[Array, "M Q"], diagonal: Diagonal, X: Float[Array, "S Q"]
 ) -> tuple[Float[Array, "S K"], Float[Array, "K S S"]]:
-    """E[f(x)] and E[f(x) f(x')] of the functions of a group's columns at certain latents."""
-    values = model.kernel.value(theta, X, inducing)
-    among = model.kernel.value(theta, X, X)
-    second = values @ _matrices(functions.squares) @ values.T
-    return values @ functions.weights, second + functions.prior[:, None, None] * among
-
-
-def _matrices(squares: Float[Array, "K R"]) -> Float[Array, "K M M"]:
-    """As matrices, in which every pair of two points is there twice."""
-    doubled = symmetric_matrix(squares)
-    return 0.5 * (doubled + doubled * jnp.eye(doubled.shape[-1]))
+    """Means of the functions of a group's columns at certain latents, and how they vary together there."""
+    whitened = (model.kernel.value(theta, X, inducing) @ jnp.swapaxes(diagonal.whiten, 1, 2))[diagonal.pattern]
+    mean = jnp.einsum("ksm,km->sk", whitened, diagonal.weights)
+    explained = (whitened * diagonal.shrinkage[:, None]) @ jnp.swapaxes(whitened, 1, 2)
+    return mean, diagonal.prior[:, None, None] * model.kernel.value(theta, X, X) - explained
 
 
 def _occupied(phi: Float[Array, " D"]) -> Array:
