@@ -74,6 +74,7 @@ BAD_ARRAYS = {
     "masked text": (lambda Y: np.ma.masked_equal(Y.astype(str), "3"), ["text", "encode"]),
     "dates": (lambda Y: Y.astype("datetime64[s]"), ["dates", "give numbers"]),
     "durations": (lambda Y: Y.astype("timedelta64[s]"), ["durations", "give numbers"]),
+    "masked complex": (lambda Y: np.ma.masked_equal(Y * 1j, 3), ["complex", "real and imaginary"]),
     "complex": (lambda Y: Y * 1j, ["complex", "real and imaginary"]),
     "three dimensions": (lambda Y: Y[None], ["dim 3", "rows by columns"]),
     "no table": (lambda Y: 3.0, ["scalar", "rows by columns"]),

@@ -71,6 +71,7 @@ GAPS = {
     "Float32": lambda Y: pd.DataFrame(Y, columns=NAMES).astype("Float32"),
     "pyarrow in pandas": lambda Y: pd.DataFrame(Y, columns=NAMES).convert_dtypes(dtype_backend="pyarrow"),
     "objects": lambda Y: pd.DataFrame(Y, columns=NAMES).astype(object).where(~np.isnan(Y), None),
+    "objects with NA": lambda Y: pd.DataFrame(Y, columns=NAMES).astype(object).where(~np.isnan(Y), pd.NA),
     "decimals": lambda Y: pd.DataFrame(Y, columns=NAMES).map(lambda value: Decimal(value) if value == value else None),
     "polars nulls": lambda Y: pl.DataFrame(Y, schema=NAMES).fill_nan(None).cast(pl.Int32),
     "pyarrow table": lambda Y: pa.Table.from_pandas(pd.DataFrame(Y, columns=NAMES)),
@@ -90,6 +91,7 @@ def test_gaps_of_every_type_are_filled_alike(framed, holed, kind):
 
 NOT_NUMBERS = {
     "objects": pd.Series([1.0, "tall", None] * 8),
+    "durations as objects": pd.Series(list(np.arange(24).astype("timedelta64[s]")), dtype=object),
     "durations": pd.Series(pd.to_timedelta(np.arange(24), "s")),
     "periods": pd.Series(pd.period_range("2020-01", periods=24, freq="M")),
     "intervals": pd.Series(pd.interval_range(0, 24)),
@@ -113,6 +115,16 @@ def test_columns_of_anything_else_are_named(table, kind):
     with pytest.raises(ValueError, match="other than numbers in column 'gait': drop it or encode it") as caught:
         mrd().fit(frame)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_numbers_as_objects_may_begin_with_many_gaps(framed, table):
+    rows = np.resize(table, (130, table.shape[1])).astype(float)
+    rows[:120, 2] = np.nan
+    wanted = framed.impute(pd.DataFrame(rows, columns=NAMES)).to_numpy()
+    as_objects = pd.DataFrame(rows, columns=NAMES).astype(object)
+    assert np.array_equal(framed.impute(as_objects.where(~np.isnan(rows), None)).to_numpy(dtype=float), wanted)
+    to_array = mrd(max_iter=0).fit(table).impute(as_objects.where(~np.isnan(rows), pd.NA))
+    assert np.isfinite(to_array.to_numpy(dtype=float)).all()
 
 
 def test_a_column_in_which_nothing_is_known_is_no_text(framed, holed):

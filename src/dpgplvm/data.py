@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
-from dpgplvm.frames import in_order, names_that_are_not_numbers, read_frame
+from dpgplvm.frames import in_order, names_that_are_not_numbers, read_frame, without_objects
 from dpgplvm.sentences import listed, plural, them, what_is_wrong
 
 _TOO_FAR = 1e100  # standard deviations, whose squares overflow
@@ -88,7 +88,7 @@ def _as_in_training(estimator: Any, Y: Any) -> Any:
         refuse_text_columns(Y)
         if not frame.columns:
             raise ValueError("Y has no columns: give those of the table that the model was fitted to")
-        return check_array(Y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
+        return check_array(without_objects(Y), dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
     given, wanted = set(frame.columns), set(names)
     missing = [str(name) for name in names if name not in given]
     unknown = [str(name) for name in frame.columns if name not in wanted]
@@ -107,6 +107,7 @@ def _as_in_training(estimator: Any, Y: Any) -> Any:
 
 def _validated(estimator: Any, Y: Any, **options: Any) -> np.ndarray:
     refuse_text_columns(Y)
+    Y = without_objects(Y)
     try:
         _refuse_other_than_numbers(Y)
         if np.ma.isMaskedArray(Y):
@@ -124,6 +125,8 @@ def _refuse_other_than_numbers(Y: Any) -> None:
         return
     values = np.asarray(Y)
     held = [values.dtype.type] if values.dtype.kind != "O" else list({type(value) for value in values.flat})
+    if np.ma.isMaskedArray(Y) and values.dtype.kind == "c":
+        raise ValueError("Complex data not supported")
     if any(issubclass(kind, str | bytes) for kind in held):
         raise ValueError("it holds text where numbers are wanted: drop it or encode it as numbers")
     if any(issubclass(kind, np.datetime64 | np.timedelta64 | date | time | timedelta) for kind in held):

@@ -112,11 +112,11 @@ class Fitted(ClassNamePrefixFeaturesOutMixin):
 
     def _moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of every entry, in the model's units."""
-        predictor, certain = self._predictor(), np.flatnonzero(~variance.any(axis=1))
+        predictor, is_uncertain = self._predictor(), variance.any(axis=1)
+        certain, others = np.flatnonzero(~is_uncertain), np.flatnonzero(is_uncertain)
         moments, squared = np.empty((2, len(mean), self.n_features_in_))
         if certain.size:
             moments[certain], squared[certain] = predictor.at_points(mean[certain])
-        others = np.setdiff1d(np.arange(len(mean)), certain)
         for rows, mixture in predictor.mixtures(mean[others], variance[others]):
             moments[others[rows]], squared[others[rows]] = mixture.moments()
         return moments, np.sqrt(squared)

@@ -83,8 +83,25 @@ def _holds_numbers(column: nw.Series[Any]) -> bool:
     kind = column.dtype
     if kind.is_numeric() or kind == nw.Boolean or column.is_null().all():
         return True
-    # Whatever came through a list or a merge may be a number all the same.
-    return kind == nw.Object and all(isinstance(value, Real | Decimal | np.bool_) for value in column.drop_nulls())
+    # Whatever came through a list or a merge may be a number all the same; what begins with many gaps is called text.
+    return kind in (nw.Object, nw.String) and all(map(_is_number, column.drop_nulls()))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | Decimal | np.bool_) and not isinstance(value, np.timedelta64)
+
+
+def without_objects(table: Any) -> Any:
+    """The same, with floats in columns of a pandas DataFrame that hold numbers as objects, and NaN for their gaps."""
+    frame = read_frame(table)
+    if frame is None or not frame.implementation.is_pandas():
+        return table
+    objects = {name: table[name] for name in frame.columns if table[name].dtype == object}
+    floats = {name: column.where(column.notna(), np.nan).astype(float) for name, column in objects.items()}
+    changed = table.copy(deep=False)
+    for name, column in floats.items():
+        changed[name] = column
+    return changed if floats else table
 
 
 def in_order(table: Any, names: Sequence[Any]) -> Any:

@@ -121,7 +121,7 @@ class Predictions(Fitted, TransformerMixin):
         -------
         filled, or a tuple of filled, std and quantiles, of those that are asked for
             As Y came, columns with gaps as float64 (for None, as the table of the fit came, all columns as float64);
-            what was observed is as it was, to the bit, integers beyond 2^53 in such columns excepted.
+            what was observed is as it was, to the bit, numbers that float64 cannot hold in such columns excepted.
         """
         check_is_fitted(self)
         given, Y = self._rows(Y)

@@ -276,7 +276,39 @@ def test_what_is_known_of_other_latents_does_not_touch_a_row():
     assert (together[0] > 1.1 * alone[0]).all()
     np.testing.assert_allclose(together[1:], alone[1:], rtol=1e-10)
     covariance = model.predict(X, return_cov=True)[1]
-    np.testing.assert_allclose(np.sqrt(np.einsum("ssd->sd", covariance)), alone, rtol=1e-10)
+    np.testing.assert_allclose(np.einsum("ssd->sd", covariance), alone**2, rtol=1e-7)
+
+
+def rbf(theta, X, Z):
+    squares = ((X[:, None] - np.asarray(Z)) ** 2 * np.asarray(theta["ard_weights"])).sum(axis=2)
+    return float(theta["signal_variance"]) * np.exp(-0.5 * squares)
+
+
+def test_the_covariance_of_rows_is_that_of_columns_with_their_own_gaps_in_their_groups(table):
+    """Against second moments of the functions, with a matrix for every column."""
+    holed = np.where(np.random.default_rng(3).random((80, 10)) < 0.1, np.nan, table[:80])
+    model = dpgplvm(max_iter=20).fit(holed)
+    phi = np.asarray(model.state_.phi)
+    model.state_ = replace(model.state_, phi=0.8 * phi + 0.2 / phi.shape[1])  # and not sure of groups
+    X = model.latents_[:4]
+    found = model.predict(X, return_cov=True)[1] / model._scaling.scale**2
+    with computing():
+        predictor = model._predictor()
+        places = model._latents(X, None)[0]
+        mean, variance = predictor.at_points(places)
+        second = np.zeros((10, 4, 4))
+        for t, (members, shares) in enumerate(zip(predictor.groups.members, predictor.groups.shares, strict=True)):
+            values, among = (rbf(predictor.theta[t], places, others) for others in (model.state_.free.inducing, places))
+            for k in np.flatnonzero(shares):
+                pairs = np.zeros((values.shape[1],) * 2)
+                upper = np.triu_indices(len(pairs))
+                pairs[upper] = np.asarray(predictor.functions[t].squares)[k]
+                own = 0.5 * values @ (pairs + pairs.T) @ values.T
+                own += float(predictor.functions[t].prior[k]) * among
+                second[members[k]] += shares[k] * (own + np.eye(4) / predictor.noise_precision[t, k])
+    expected = np.moveaxis(second - mean.T[:, :, None] * mean.T[:, None, :], 0, 2)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(np.einsum("ssd->sd", found), variance, rtol=1e-9)
 
 
 def test_draws_are_enough_for_many_uncertain_latents():

@@ -227,16 +227,13 @@ class Predictor(NamedTuple):
 
     def covariance(self, X: np.ndarray) -> np.ndarray:
         """[S, S, D] of the rows at certain latents X, noise included, for every column."""
-        found = [
-            map(np.asarray, _covariances_at_points(self.model, theta, self.inducing, diagonal, X))
-            for theta, diagonal in zip(self.theta, self.diagonal, strict=True)
-        ]
-        means, covariances = zip(*found, strict=True)
-        mean, total = self.groups.add_up(np.array(means)), np.zeros((self.groups.n_columns, len(X), len(X)))
+        mean, total = self.at_points(X)[0], np.zeros((self.groups.n_columns, len(X), len(X)))
         for t, (members, shares) in enumerate(zip(self.groups.members, self.groups.shares, strict=True)):
+            found = _covariances_at_points(self.model, self.theta[t], self.inducing, self.diagonal[t], X)
+            means, covariances = map(np.asarray, found)
             for k in np.flatnonzero(shares > 0.0):
-                apart = means[t][:, k] - mean[:, members[k]]
-                own = covariances[t][k] + np.eye(len(X)) / self.noise_precision[t, k]
+                apart = means[:, k] - mean[:, members[k]]
+                own = covariances[k] + np.eye(len(X)) / self.noise_precision[t, k]
                 total[members[k]] += shares[k] * (own + np.outer(apart, apart))
         return np.moveaxis(total, 0, 2)
 
