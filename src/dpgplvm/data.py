@@ -120,13 +120,13 @@ def _validated(estimator: Any, Y: Any, **options: Any) -> np.ndarray:
 
 
 def _refuse_other_than_numbers(Y: Any) -> None:
-    """What NumPy would take for numbers all the same: dates, durations, and text that looks like numbers."""
+    """What NumPy would take for numbers all the same: dates, durations, text that looks like numbers, complex ones."""
     if read_frame(Y) is not None:
         return
     values = np.asarray(Y)
     held = [values.dtype.type] if values.dtype.kind != "O" else list({type(value) for value in values.flat})
-    if np.ma.isMaskedArray(Y) and values.dtype.kind == "c":
-        raise ValueError("Complex data not supported")
+    if any(issubclass(kind, complex | np.complexfloating) for kind in held):
+        raise ValueError("Complex data not supported")  # as scikit-learn says it, for the same advice
     if any(issubclass(kind, str | bytes) for kind in held):
         raise ValueError("it holds text where numbers are wanted: drop it or encode it as numbers")
     if any(issubclass(kind, np.datetime64 | np.timedelta64 | date | time | timedelta) for kind in held):

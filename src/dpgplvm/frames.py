@@ -96,12 +96,11 @@ def without_objects(table: Any) -> Any:
     frame = read_frame(table)
     if frame is None or not frame.implementation.is_pandas():
         return table
-    objects = {name: table[name] for name in frame.columns if table[name].dtype == object}
-    floats = {name: column.where(column.notna(), np.nan).astype(float) for name, column in objects.items()}
-    changed = table.copy(deep=False)
-    for name, column in floats.items():
-        changed[name] = column
-    return changed if floats else table
+    plain = table.copy(deep=False)
+    for name in frame.columns:
+        if table[name].dtype == object:
+            plain[name] = table[name].where(table[name].notna(), np.nan).astype(float)
+    return plain
 
 
 def in_order(table: Any, names: Sequence[Any]) -> Any:
