@@ -9,7 +9,7 @@ A quarter or half of the rows are unseen: rows anywhere, or one block of them. I
 columns. Errors are of columns standardised by the training rows. Where a method gives no spread of its own (marked *),
 it gets that of its residuals when five folds of the training rows are held out, folds of neighbours for a block.
 
-Our models run with their defaults. Every run has one core to itself: seconds are those of a single core, and the first
+Our models run with their defaults. Every run has one core: seconds are those that it has computed for, and the first
 run of a shape in a worker includes compiling. Finished runs go to the log at once, and runs that are in it already are
 not repeated, so a long run can be resumed. `results/missing_data.jsonl` is the log behind the numbers of the
 documentation; with `--logged --page FILE` they are written from it alone.
@@ -30,7 +30,7 @@ from missing_sets import ROW_SHARES, SHARED, SPLITS, WALKERS, is_there, load
 from missing_trial import Task, run
 from runner import add_options, conclude, done_and_new, named
 
-_HOW = "python benchmarks/missing_data.py --log benchmarks/results/missing_data.jsonl --logged --page FILE"
+HOW = "python benchmarks/missing_data.py --log benchmarks/results/missing_data.jsonl --logged --page FILE"
 _QUICK_SETS = ("walkers2", "holzinger_swineford")
 
 
@@ -90,7 +90,7 @@ def suite(arguments: argparse.Namespace) -> dict[str, Any]:
     if reached:
         print(goal_lines(reached))
     if arguments.page:
-        Path(arguments.page).write_text(page(records, reached, _HOW), encoding="utf-8")
+        Path(arguments.page).write_text(page(records, reached, HOW), encoding="utf-8")
     return {"runs": records, "summary": summarise(records), "goals": [goal._asdict() for goal in reached]}
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from missing_methods import METHODS
+from missing_overview import against_mrd, ahead, overview, title_of
 from missing_report import (
     METRICS,
     UNSEEN,
@@ -14,7 +16,6 @@ from missing_report import (
     Record,
     Scores,
     in_words,
-    marked,
     scores_by_cell,
     written,
 )
@@ -29,7 +30,7 @@ def page(records: list[Record], told: list[Goal], how: str) -> str:
     lines = [
         "# Gaps: all numbers",
         "",
-        f"Written by `{how}`; [](missing.md) says what is measured, and what follows.",
+        f"Written by `{how}`; [](missing_results.md) says what is measured, and what follows.",
         "Every line is a table and the percent of its columns that are hidden in the rows that are unseen. Numbers are",
         "means over the seeds that `DPGPLVM` has been run with, with the standard deviation over these where there are",
         "several, and in brackets where a method has not been run with all of them. Methods marked * have no spread of",
@@ -41,11 +42,21 @@ def page(records: list[Record], told: list[Goal], how: str) -> str:
     ]
     for split, row_share in sorted({(cell.split, cell.row_share) for cell in cells}, reverse=True):
         own = {cell: scores for cell, scores in cells.items() if (cell.split, cell.row_share) == (split, row_share)}
+        runs = [one for one in records if (one["split"], one["row_share"]) == (split, row_share)]
         lines += [f"## {UNSEEN[split].capitalize()}, {row_share} % of all, unseen", ""]
+        if any("dpgplvm" in scores for scores in own.values()):
+            lines += ["### In short", "", *_part(f"in short, {split} {row_share}", overview(own, runs))]
+            lines += ["### Who is ahead", "", *_part(f"who is ahead, {split} {row_share}", ahead(own))]
+            lines += ["### Beside MRD", "", *_part(f"beside MRD, {split} {row_share}", against_mrd(own, runs))]
         for metric in METRICS:
             lines += _table(own, metric)
     notes = [f"- {note}" for note in sorted(set(in_words(records)))]
     return "\n".join([*lines, *(["## What did not end", "", *notes, ""] if notes else [])])
+
+
+def _part(name: str, lines: Iterable[str]) -> Iterator[str]:
+    """Marked, so that another page can include it."""
+    yield from [f"<!-- {name} -->", "", *lines, f"<!-- end of {name} -->", ""]
 
 
 def _on_our_seeds(scores: Scores) -> Scores:
@@ -68,10 +79,13 @@ def _goals(told: list[Goal]) -> Iterator[str]:
 def _versions(records: list[Record]) -> Iterator[str]:
     """Which sources made which runs: only ours depend on them."""
     ours = [one.get("library", "unknown") for one in records if METHODS[one["method"]].is_ours]
-    counts = {digest: ours.count(digest) for digest in dict.fromkeys(ours)}
-    if counts:
-        told = ", ".join(f"{n} runs of `{digest}`" for digest, n in counts.items())
+    if ours:
+        told = ", ".join(f"{n} runs of `{digest}`" for digest, n in sorted(Counter(ours).items(), key=_largest_first))
         yield from [f"Our models, by a digest of the library's sources: {told}.", ""]
+
+
+def _largest_first(counted: tuple[str, int]) -> tuple[int, str]:
+    return -counted[1], counted[0]
 
 
 def _table(cells: dict[Cell, Scores], metric: Metric) -> Iterator[str]:
@@ -79,8 +93,8 @@ def _table(cells: dict[Cell, Scores], metric: Metric) -> Iterator[str]:
     names = [name for name in METHODS if any(written(scores.get(name, {}), metric) for scores in cells.values())]
     if not names:
         return
-    titles = [marked(METHODS[name]).replace("*", "\\*") for name in names]
-    yield from [f"### {metric.title.capitalize()}", "", f"| table | hidden | {' | '.join(titles)} |"]
+    titles = " | ".join(map(title_of, names))
+    yield from [f"### {metric.title.capitalize()}", "", f"| table | hidden | {titles} |"]
     yield "| --- | --- |" + " ---: |" * len(names)
     for cell, scores in cells.items():
         most = max(map(len, scores.values()))

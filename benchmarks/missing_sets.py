@@ -8,18 +8,21 @@ import numpy as np
 from structure_sets import DATA
 
 WALKERS = {"walkers2": 2, "walkers4": 4}  # people
-SHARED = (
-    "independent_sources",
-    "bfi",
-    "holzinger_swineford",
-    "mfeat_views",
-    "cmu07_walk_angles",
-    "cmu_duo_sync_walk",
-    "dog_walk",
-    "osu_run1",
-    "oil_flow",
-    "guo_qpcr",
-)
+TITLES = {
+    "independent_sources": "three independent recordings",
+    "osu_run1": "a runner",
+    "dog_walk": "walking dog",
+    "cmu07_walk_angles": "ten walks as joint angles",
+    "cmu_duo_sync_walk": "two people in step",
+    "guo_qpcr": "48 genes",
+    "holzinger_swineford": "24 ability tests",
+    "bfi": "25 personality items",
+    "oil_flow": "oil flow",
+    "mfeat_views": "handwritten digits",
+    "walkers2": "two simulated walkers",
+    "walkers4": "four simulated walkers",
+}
+SHARED = tuple(name for name in TITLES if name not in WALKERS)
 SPLITS = ("random", "block")
 ROW_SHARES = (25, 50)  # percent
 COLUMN_SHARES = (10, 25, 50)

@@ -103,6 +103,56 @@ def test_the_page_says_what_did_not_end(report, page):
     assert "## What did not end\n\n- MRD, a view a column, bfi, block, 25 % of the rows, seed 2: given up" in text
 
 
+def part_of(text, name):
+    """The rows of a table that other pages include."""
+    part = text.split(f"<!-- {name} -->")[1].split(f"<!-- end of {name} -->")[0]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.strip().splitlines()[2:]]
+
+
+def test_the_page_has_the_best_of_the_others_and_what_was_found(report, page):
+    found = {"shape": [75, 78], "kernel": "rbf+linear"}
+    records = [run_of("dpgplvm", [0.2, 0.01, 0.3], seed) | found | {"n_groups": 3 + seed} for seed in (0, 1)]
+    records += [run_of("ridge", [0.1, 0.5, 0.4], seed) for seed in (0, 1)]
+    records += [run_of("knn", [0.3, 0.4, 0.5], seed) for seed in (0, 1)] + [run_of("iterative", [0.0] * 3)]
+    (row,) = part_of(page(records, [], "how"), "in short, random 50")
+    assert row[:4] == ["walking dog (75 x 78)", "2", "0.200, 0.01, 0.300", ""]
+    assert row[4] == "0.100, 0.400, 0.400 (ridge, KNNImputer)"
+    assert (row[5], row[-1]) == ("95, 95, 95 %", "RBF + linear; 3, 4")
+
+
+def test_the_page_counts_where_ours_are_ahead(report, page):
+    records = [run_of("dpgplvm", [0.2, 0.1, 0.3], held=0.9), run_of("bgplvm", [0.3, 0.1, 0.2], held=0.95)]
+    records += [run_of("dpgplvm", [0.0] * 3, seed=1, held=0.97), run_of("ridge", [0.25] * 3)]
+    rows = part_of(page(records, [], "how"), "who is ahead, random 50")
+    assert rows == [
+        ["DPGPLVM", "", "", "1 of 3", "0 of 3", "3 of 3", "94, 94 %"],
+        ["BayesianGPLVM", "1 of 3", "0 of 3", "", "", "3 of 3", "95, 95 %"],
+        ["ridge \\*", "2 of 3", "0 of 3", "2 of 3", "0 of 3", "3 of 3", "95, 95 %"],
+    ]
+
+
+def test_the_page_compares_with_mrd_on_its_seeds(report, page):
+    records = [run_of("dpgplvm", [0.2] * 3), run_of("dpgplvm", [0.4] * 3, seed=1, seconds=100.0)]
+    unfinished = run_of("mrd", [0.3] * 3, seed=1) | {"given_up": 600.0}
+    del unfinished["cells"]["50"]
+    assert part_of(page([*records, unfinished], [], "how"), "beside MRD, random 50") == [
+        ["walking dog", "1", "0.400, 0.400", "0.300, 0.300, given up after 600 s", "0.1"]
+    ]
+    del unfinished["fit_seconds"]
+    unfinished["cells"] = {}
+    assert part_of(page([*records, unfinished], [], "how"), "beside MRD, random 50") == [
+        ["walking dog", "1", "", "given up after 600 s", "more than 6.0"]
+    ]
+
+
+def test_the_page_of_the_documentation_is_that_of_the_kept_log(report, page):
+    suite = importlib.import_module("missing_data")
+    lines = (BENCHMARKS / "results" / "missing_data.jsonl").read_text().splitlines()
+    kept = (BENCHMARKS.parent / "docs" / "missing_numbers.md").read_text(encoding="utf-8")
+    records = [json.loads(line) for line in lines]
+    assert page(records, report.goals(records), suite.HOW) == kept
+
+
 def test_runs_in_the_log_are_not_repeated_and_failed_ones_are(report, tmp_path):
     runner, task = importlib.import_module("runner"), importlib.import_module("missing_trial").Task
     done, failed = task("dog_walk", "random", 50, 0, "knn"), task("dog_walk", "random", 50, 0, "ridge")
