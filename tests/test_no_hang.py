@@ -82,10 +82,11 @@ def samples(kernel, noise):
     every_variable = {"free": free, "logits": phi} | dict.fromkeys(("log_a", "log_b"), np.zeros(T - 1))
     every_variable |= dict.fromkeys(("log_shape", "log_rate"), np.zeros(()))
     one_group = {name: value[0] for name, value in log_theta.items()}
-    n_pairs = M * (M + 1) // 2
-    functions = Functions(np.zeros((M, D)), np.zeros((D, n_pairs)), np.ones(D))
+    with double_precision():
+        n_features = jax.eval_shape(kernel.psi2_features, one_group, *marginals, free.inducing).shape[1]
+    functions = Functions(np.zeros((M, D)), np.zeros((D, n_features)), np.ones(D))
     diagonal = Diagonal(np.zeros((1, M, M)), np.zeros((D, M)), np.zeros((D, M)), np.ones(D), np.zeros(D, dtype=int))
-    coefficients = RowCoefficients(np.zeros((N, M)), np.zeros((N, n_pairs)), np.zeros(N), np.zeros(N))
+    coefficients = RowCoefficients(np.zeros((N, M)), np.zeros((N, n_features)), np.zeros(N), np.zeros(N))
     noise_of_columns = Columns(np.ones(D), np.ones(D)) if of_columns else np.ones(())
     shared = {
         "model": Model(kernel),

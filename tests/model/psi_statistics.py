@@ -11,6 +11,7 @@ import witness
 from hypothesis import strategies as st
 
 from dpgplvm.model.kernels import NAMED_KERNELS
+from dpgplvm.model.pairs import upper_triangle
 
 KERNELS = sorted(NAMED_KERNELS)
 N, M, Q = 3, 4, 2
@@ -36,8 +37,14 @@ def statistics(kernel, theta, mean, variance, Z):
     """psi0, psi1, psi2 and psi2 of every row of the library, from and to NumPy."""
     theta, *rows_and_points = jax.tree.map(jnp.asarray, (theta, mean, variance, Z))
     found = kernel.psi0(theta, *rows_and_points[:2]), kernel.psi1(theta, *rows_and_points)
-    found += kernel.psi2(theta, *rows_and_points), kernel.psi2_of_rows(theta, *rows_and_points)
+    found += kernel.psi2(theta, *rows_and_points), psi2_of_rows(kernel, theta, *rows_and_points)
     return [np.asarray(value) for value in found]
+
+
+def psi2_of_rows(kernel, theta, mean, variance, Z):
+    """E[k(z_m, x_n) k(x_n, z_m')] of every row, for m <= m', from its features."""
+    features = kernel.psi2_features(theta, mean, variance, Z)
+    return upper_triangle(kernel.psi2_of_features(theta, Z, features))
 
 
 def by_quadrature(value, diagonal, mean, variance, Z, grid, weights):
@@ -78,7 +85,7 @@ def weighted_statistics(kernel, at, weights):
     def of_kernel(at):
         rows = at["mean"], at["variance"]
         found = kernel.psi0(at, *rows), kernel.psi1(at, *rows, at["Z"])
-        found += kernel.psi2(at, *rows, at["Z"]), kernel.psi2_of_rows(at, *rows, at["Z"])
+        found += kernel.psi2(at, *rows, at["Z"]), psi2_of_rows(kernel, at, *rows, at["Z"])
         return combined(found, weights)
 
     return jax.value_and_grad(of_kernel)(at)

@@ -50,7 +50,8 @@ def _terms_and_gradient(model, state, table, mixed):
 class SampledRBF(RBF):
     """A user's kernel: no closed forms, though they are known."""
 
-    psi0, psi1, psi2, psi2_of_rows = Kernel.psi0, Kernel.psi1, Kernel.psi2, Kernel.psi2_of_rows
+    psi0, psi1, psi2 = Kernel.psi0, Kernel.psi1, Kernel.psi2
+    psi2_features, psi2_of_features = Kernel.psi2_features, Kernel.psi2_of_features
 
 
 # Each with the name of its hyperparameters in the witness.

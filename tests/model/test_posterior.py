@@ -67,7 +67,7 @@ def _moments(kernel, theta, noise, marginals, Z, table, rows, block):
     model = Model(NAMED_KERNELS[kernel], jitter=JITTER)
     diagonal = diagonal_functions(model, theta, noise, marginals, Z, table, block)
     if isinstance(rows, Marginals):
-        return moments_at(model, theta, Z, functions(diagonal), rows)
+        return moments_at(model, theta, Z, functions(model, theta, Z, diagonal), rows)
     return moments_at_points(model, theta, Z, diagonal, rows)
 
 

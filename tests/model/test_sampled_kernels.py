@@ -20,6 +20,7 @@ from psi_statistics import (
     combined,
     in_pairs,
     in_paper,
+    psi2_of_rows,
     random_latents,
     random_theta,
     random_weights,
@@ -62,7 +63,8 @@ class FineMatern(Matern):
 class SampledRBF(RBF):
     """The RBF kernel without its closed forms."""
 
-    psi0, psi1, psi2, psi2_of_rows = Kernel.psi0, Kernel.psi1, Kernel.psi2, Kernel.psi2_of_rows
+    psi0, psi1, psi2 = Kernel.psi0, Kernel.psi1, Kernel.psi2
+    psi2_features, psi2_of_features = Kernel.psi2_features, Kernel.psi2_of_features
 
 
 class FinelySampledRBF(SampledRBF):
@@ -70,7 +72,8 @@ class FinelySampledRBF(SampledRBF):
 
 
 class SampledLinear(Linear):
-    psi0, psi1, psi2, psi2_of_rows = Kernel.psi0, Kernel.psi1, Kernel.psi2, Kernel.psi2_of_rows
+    psi0, psi1, psi2 = Kernel.psi0, Kernel.psi1, Kernel.psi2
+    psi2_features, psi2_of_features = Kernel.psi2_features, Kernel.psi2_of_features
 
 
 # Each with the name of its hyperparameters in the witness.
@@ -108,7 +111,26 @@ def test_psi2_of_rows_is_psi2_of_each_row_alone_and_adds_up(kernel, seed):
 
 @partial(jax.jit, static_argnames="kernel")
 def psi2_by_rows_and_whole(kernel, theta, mean, variance, Z):
-    return kernel.psi2_of_rows(theta, mean, variance, Z), kernel.psi2(theta, mean, variance, Z)
+    return psi2_of_rows(kernel, theta, mean, variance, Z), kernel.psi2(theta, mean, variance, Z)
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, *SAMPLED])
+@given(seed=seeds)
+def test_features_times_their_weights_add_up_to_the_product_of_the_matrices(kernel, seed):
+    ours, name = SAMPLED.get(kernel) or (NAMED_KERNELS[kernel], kernel)
+    rng = np.random.default_rng(seed)
+    theta, latents, matrices = random_theta(name, rng), random_latents(rng), rng.normal(size=(5, M, M))
+    matrices = matrices + matrices.swapaxes(1, 2)
+    found, of_rows = products_of_features(ours, theta, *latents, matrices)
+    once = np.where(np.equal(*np.triu_indices(M)), 1.0, 2.0)
+    wanted = of_rows @ (in_pairs(matrices) * once).T
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 * np.abs(of_rows).max())
+
+
+@partial(jax.jit, static_argnames="kernel")
+def products_of_features(kernel, theta, mean, variance, Z, matrices):
+    products = kernel.psi2_features(theta, mean, variance, Z) @ kernel.weights_of_features(theta, Z, matrices).T
+    return products, psi2_of_rows(kernel, theta, mean, variance, Z)
 
 
 @pytest.mark.parametrize("kernel", SAMPLED)

@@ -246,7 +246,7 @@ def _used(training: Marginals) -> np.ndarray:
 @compiles_fast("model", "block")
 def _functions(model: Model, theta: Parameters, noise, marginals: Marginals, inducing, table: Table, block):
     diagonal = diagonal_functions(model, theta, noise, marginals, inducing, table, block)
-    return diagonal, functions(diagonal)
+    return diagonal, functions(model, theta, inducing, diagonal)
 
 
 @compiles_fast("model")

@@ -78,9 +78,3 @@ def _upper_backward(n_points, cotangent):
 
 
 upper_triangle.defvjp(_upper_forward, _upper_backward)
-
-
-def product_weights(matrix: Float[Array, "*P M M"]) -> Float[Array, "*P R"]:
-    """What to multiply the pairs of a symmetric statistic with to get its elementwise product with `matrix`, summed."""
-    first, second, _ = _layout(matrix.shape[-1])
-    return upper_triangle(matrix) * jnp.where(first == second, 1.0, 2.0)

@@ -14,7 +14,6 @@ from dpgplvm.model.bound import Model, Noise, covariance_of_inducing
 from dpgplvm.model.by_column import mean_weights
 from dpgplvm.model.kernels import Parameters
 from dpgplvm.model.latents import Marginals
-from dpgplvm.model.pairs import product_weights
 from dpgplvm.model.per_column import Columns, diagonalise
 from dpgplvm.model.state import State
 from dpgplvm.model.statistics import Statistics, gather
@@ -24,11 +23,13 @@ from dpgplvm.model.table import Table
 class Functions(NamedTuple):
     """What predictions need of the functions of K columns of one group. With the psi statistics of a row,
 
-    E[f_k] = psi1 weights_k,    E[f_k^2] = prior_k psi0 + psi2 . squares_k.
+    E[f_k] = psi1 weights_k,    E[f_k^2] = prior_k psi0 + features . squares_k
+
+    with the features of the kernel, in which psi2 is linear.
     """
 
     weights: Float[Array, "M K"]
-    squares: Float[Array, "K R"]  # of pairs of inducing points, each pair once
+    squares: Float[Array, "K F"]
     prior: Float[Array, " K"]  # s^2
 
 
@@ -67,12 +68,13 @@ def inducing_weights(model: Model, state: State, table: Table, block: int | None
     return lax.map(unless_empty, (jnp.arange(free.n_groups), free.log_theta))
 
 
-def functions(diagonal: Diagonal) -> Functions:
+def functions(model: Model, theta: Parameters, inducing: Float[Array, "M Q"], diagonal: Diagonal) -> Functions:
     """What they are for latents that are uncertain."""
     whiten = diagonal.whiten[diagonal.pattern]
     weights = (diagonal.weights[:, None, :] @ whiten)[:, 0]
     shrinkage = jnp.swapaxes(whiten * diagonal.shrinkage[:, :, None], 1, 2) @ whiten
-    return Functions(weights.T, product_weights(weights[:, :, None] * weights[:, None, :] - shrinkage), diagonal.prior)
+    second = weights[:, :, None] * weights[:, None, :] - shrinkage
+    return Functions(weights.T, model.kernel.weights_of_features(theta, inducing, second), diagonal.prior)
 
 
 def diagonal_functions(
@@ -140,7 +142,7 @@ def moments_at(
     """Mean and variance of the functions of a group's columns, for rows whose latents are uncertain."""
     weights, squares, prior = functions
     mean = model.kernel.psi1(theta, rows.mean, rows.variance, inducing) @ weights
-    second = model.kernel.psi2_of_rows(theta, rows.mean, rows.variance, inducing) @ squares.T
+    second = model.kernel.psi2_features(theta, rows.mean, rows.variance, inducing) @ squares.T
     second = second + model.kernel.psi0(theta, rows.mean, rows.variance)[:, None] * prior
     return mean, jnp.maximum(second - mean**2, 0.0)
 

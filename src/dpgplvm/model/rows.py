@@ -25,7 +25,7 @@ class RowCoefficients(NamedTuple):
     """What the columns of one group say about the latents of every row."""
 
     linear: Float[Array, "S M"]
-    quadratic: Float[Array, "S R"]
+    quadratic: Float[Array, "S F"]
     level: Float[Array, " S"]
     constant: Float[Array, " S"]
 
@@ -59,6 +59,6 @@ def row_likelihoods(
     """What the columns of one group add to the bound of every row, under these marginals of its latents."""
     linear, quadratic, level, constant = coefficients
     psi1 = model.kernel.psi1(theta, rows.mean, rows.variance, inducing)
-    psi2 = model.kernel.psi2_of_rows(theta, rows.mean, rows.variance, inducing)
-    likelihood = constant + (linear * psi1).sum(axis=1) - 0.5 * (quadratic * psi2).sum(axis=1)
+    features = model.kernel.psi2_features(theta, rows.mean, rows.variance, inducing)
+    likelihood = constant + (linear * psi1).sum(axis=1) - 0.5 * (quadratic * features).sum(axis=1)
     return likelihood - 0.5 * level * model.kernel.psi0(theta, rows.mean, rows.variance)

@@ -14,7 +14,6 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from dpgplvm.model.kernels import Kernel, Parameters
-from dpgplvm.model.pairs import symmetric_matrix
 from dpgplvm.model.table import Table
 
 
@@ -54,7 +53,8 @@ def gather(
             psi2 = kernel.psi2(theta, mean, variance, inducing)
         else:
             n_rows, psi0 = observed.sum(axis=0), psi0 @ observed
-            psi2 = symmetric_matrix(observed.T @ kernel.psi2_of_rows(theta, mean, variance, inducing))
+            features = kernel.psi2_features(theta, mean, variance, inducing)
+            psi2 = kernel.psi2_of_features(theta, inducing, observed.T @ features)
         psi1_y = kernel.psi1(theta, mean, variance, inducing).T @ Y
         return Statistics(n_rows, psi0, psi1_y, psi2, (Y**2).sum(axis=0))
 

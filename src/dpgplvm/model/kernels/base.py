@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.stats import norm, qmc
 
-from dpgplvm.model.pairs import upper_triangle
+from dpgplvm.model.pairs import symmetric_matrix, upper_triangle
 
 Parameters = dict[str, Array]
 
@@ -45,8 +45,8 @@ class Kernel(ABC):
 
     A subclass names its positive hyperparameters in `parameters`, and gives `value` and `diagonal` as functions that
     JAX can differentiate. That is enough: the psi statistics below then come from fixed quasi-random draws of x. A
-    kernel that has closed forms overrides `psi0`, `psi1`, `psi2` and `psi2_of_rows`, and `slopes` to be quick about new
-    rows (and nothing else in the library has to change).
+    kernel that has closed forms overrides `psi0`, `psi1`, `psi2` and `psi2_features`, and to be quick about new rows
+    `slopes` (and nothing else in the library has to change).
 
     `bends` is False where all functions are linear: then nothing is laid out in folds, and rows unlike those learned
     from are looked for further out.
@@ -106,12 +106,30 @@ class Kernel(ABC):
         flat = self._value_at_draws(theta, mean, variance, Z).reshape(-1, Z.shape[0])
         return flat.T @ flat / self.n_draws
 
-    def psi2_of_rows(
+    def psi2_features(
         self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
-    ) -> Float[Array, "N R"]:
-        """E[k(z_m, x_n) k(x_n, z_m')] of every row, for the pairs m <= m'."""
+    ) -> Float[Array, "N F"]:
+        """What psi2 of every row alone is linear in; here all of it, E[k(z_m, x_n) k(x_n, z_m')] for m <= m'.
+
+        Sums over rows, and products with matrices, are sums and products of these. Where E[k k] is made of fewer
+        numbers, `psi2_of_features` says how.
+        """
         values = self._value_at_draws(theta, mean, variance, Z)
         return upper_triangle(jnp.einsum("snm,snk->nmk", values, values) / self.n_draws)
+
+    def psi2_of_features(
+        self, theta: Parameters, Z: Float[Array, "M Q"], features: Float[Array, "P F"]
+    ) -> Float[Array, "P M M"]:
+        """E[k(z_m, x) k(x, z_m')], of features or of sums of them; linear in these."""
+        return symmetric_matrix(features)
+
+    def weights_of_features(
+        self, theta: Parameters, Z: Float[Array, "M Q"], matrices: Float[Array, "K M M"]
+    ) -> Float[Array, "K F"]:
+        """What to multiply features with to get the elementwise product of their psi2 with each matrix, summed."""
+        of_a_row = jax.eval_shape(self.psi2_features, theta, Z[:1], Z[:1], Z)
+        nothing = jnp.zeros((matrices.shape[0], of_a_row.shape[1]))
+        return jax.vjp(partial(self.psi2_of_features, theta, Z), nothing)[1](matrices)[0]
 
     def slopes(
         self,

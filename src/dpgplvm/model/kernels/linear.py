@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dpgplvm.model.kernels.base import Kernel, Parameter, Parameters
-from dpgplvm.model.pairs import upper_triangle
+from dpgplvm.model.pairs import symmetric_matrix, upper_triangle
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,14 @@ class Linear(Kernel):
         scaled = Z * theta["slope_variances"]
         return scaled @ second_moment @ scaled.T
 
-    def psi2_of_rows(
+    def psi2_features(
         self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
-    ) -> Float[Array, "N R"]:
+    ) -> Float[Array, "N F"]:
+        second_moment = mean[:, :, None] * mean[:, None, :] + variance[:, :, None] * jnp.eye(mean.shape[1])
+        return upper_triangle(second_moment)
+
+    def psi2_of_features(
+        self, theta: Parameters, Z: Float[Array, "M Q"], features: Float[Array, "P F"]
+    ) -> Float[Array, "P M M"]:
         scaled = Z * theta["slope_variances"]
-        values = mean @ scaled.T
-        return upper_triangle(values[:, :, None] * values[:, None, :] + (variance[:, None, :] * scaled) @ scaled.T)
+        return scaled @ symmetric_matrix(features) @ scaled.T

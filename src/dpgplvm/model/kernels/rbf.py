@@ -54,9 +54,9 @@ class RBF(Kernel):
         features = _features_of_pairs(theta["ard_weights"], *_centred(mean, Z), variance)
         return jnp.exp(_log_height(theta, Z)) * symmetric_matrix(sum_of_exponentials(*features))
 
-    def psi2_of_rows(
+    def psi2_features(
         self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
-    ) -> Float[Array, "N R"]:
+    ) -> Float[Array, "N F"]:
         offset, rows, pairs = _features_of_pairs(theta["ard_weights"], *_centred(mean, Z), variance)
         # One feature more is cheaper than another pass over rows and pairs.
         rows = jnp.concatenate([rows, jnp.ones((rows.shape[0], 1))], axis=1)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from dpgplvm.model.kernels.base import Kernel, Parameter, Parameters
 from dpgplvm.model.kernels.linear import Linear
 from dpgplvm.model.kernels.rbf import RBF
-from dpgplvm.model.pairs import upper_triangle
 
 _RBF = RBF()
 _LINEAR = Linear()
@@ -71,16 +71,29 @@ class RBFLinear(Kernel):
         squares = _RBF.psi2(theta, mean, variance, Z) + _LINEAR.psi2(theta, mean, variance, Z)
         return squares + cross + cross.T + mean.shape[0] * bias**2
 
-    def psi2_of_rows(
+    def psi2_features(
         self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
-    ) -> Float[Array, "N R"]:
-        bias = theta["bias_variance"]
-        rbf, linear = _RBF.psi1(theta, mean, variance, Z), _LINEAR.psi1(theta, mean, variance, Z)
+    ) -> Float[Array, "N F"]:
+        rbf = _RBF.psi1(theta, mean, variance, Z)
         spread = 1.0 + theta["ard_weights"] * variance
-        slopes = Z * theta["slope_variances"]
-        # As above, for every row: the tilted mean of the row for point m, along the slopes of point m'.
-        along = ((mean / spread) @ slopes.T)[:, None, :]
-        along = along + ((theta["ard_weights"] * variance / spread)[:, None, :] * Z) @ slopes.T
-        cross = rbf[:, :, None] * along + bias * (rbf + linear)[:, :, None]
-        squares = _RBF.psi2_of_rows(theta, mean, variance, Z) + _LINEAR.psi2_of_rows(theta, mean, variance, Z)
-        return squares + upper_triangle(cross + jnp.swapaxes(cross, 1, 2)) + bias**2
+        tilted = (mean / spread)[:, None, :] + (theta["ard_weights"] * variance / spread)[:, None, :] * Z
+        parts = [
+            _RBF.psi2_features(theta, mean, variance, Z),
+            _LINEAR.psi2_features(theta, mean, variance, Z),
+            (rbf[:, :, None] * tilted).reshape(mean.shape[0], -1),
+            rbf,
+            mean,
+            jnp.ones((mean.shape[0], 1)),
+        ]
+        return jnp.concatenate(parts, axis=1)
+
+    def psi2_of_features(
+        self, theta: Parameters, Z: Float[Array, "M Q"], features: Float[Array, "P F"]
+    ) -> Float[Array, "P M M"]:
+        n_points, n_latents = Z.shape
+        sizes = (n_points * (n_points + 1) // 2, n_latents * (n_latents + 1) // 2, n_points * n_latents, n_points)
+        of_rbf, of_linear, tilted, rbf, mean, one = jnp.split(features, np.cumsum([*sizes, n_latents]), axis=1)
+        bias, slopes = theta["bias_variance"], Z * theta["slope_variances"]
+        cross = tilted.reshape(-1, n_points, n_latents) @ slopes.T + bias * (rbf + mean @ slopes.T)[:, :, None]
+        squares = _RBF.psi2_of_features(theta, Z, of_rbf) + _LINEAR.psi2_of_features(theta, Z, of_linear)
+        return squares + cross + jnp.swapaxes(cross, 1, 2) + bias**2 * one[:, :, None]
