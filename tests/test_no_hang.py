@@ -1,4 +1,5 @@
-"""Nothing that can hang: no batched LAPACK call in any compiled function, and a soak that has to come to an end.
+"""Nothing that can hang: no batched LAPACK call in any compiled function, and a soak that has to come to an end. Nor
+anything as large as the rows times a matrix of the inducing points.
 
 On a CPU, jaxlib runs a batched factorisation or solve on the same thread pool that waits for it; with as many of them
 in flight as there are threads, the program waits for ever. Whether it does is a matter of luck, so the compiled
@@ -160,28 +161,37 @@ def traces_with(noise, name, kernel, **chosen):
             yield COMPILED[name].trace(**dict(zip(parameters, chosen, strict=True))).jaxpr
 
 
-def lapack_calls(jaxpr):
-    """(name, largest number of dimensions of an operand) of every LAPACK call, however deep inside."""
+def equations(jaxpr):
+    """Everything that is computed, however deep inside."""
     if hasattr(jaxpr, "jaxpr"):  # with its constants
-        yield from lapack_calls(jaxpr.jaxpr)
+        yield from equations(jaxpr.jaxpr)
     elif hasattr(jaxpr, "eqns"):
         for equation in jaxpr.eqns:
-            if equation.primitive.name in LAPACK:
-                yield equation.primitive.name, max(operand.aval.ndim for operand in equation.invars)
-            yield from lapack_calls(equation.params)
+            yield equation
+            yield from equations(equation.params)
     elif isinstance(jaxpr, dict):
-        yield from lapack_calls(tuple(jaxpr.values()))
+        yield from equations(tuple(jaxpr.values()))
     elif isinstance(jaxpr, tuple | list):
         for part in jaxpr:
-            yield from lapack_calls(part)
+            yield from equations(part)
+
+
+def lapack_calls(jaxpr):
+    """(name, largest number of dimensions of an operand) of every LAPACK call."""
+    for equation in equations(jaxpr):
+        if equation.primitive.name in LAPACK:
+            yield equation.primitive.name, max(operand.aval.ndim for operand in equation.invars)
 
 
 @pytest.mark.parametrize("kernel", NAMED_KERNELS)
 @pytest.mark.parametrize("name", sorted(COMPILED))
-def test_no_compiled_function_batches_lapack(name, kernel):
+def test_no_compiled_function_batches_lapack_or_has_a_matrix_for_every_row(name, kernel):
+    """Half of an M x M matrix for every row is what psi2 of an RBF takes; no kernel needs more."""
     for jaxpr in traces(name, NAMED_KERNELS[kernel]):
         batched = [call for call, dimensions in lapack_calls(jaxpr) if dimensions > 2]
         assert not batched, f"{name} calls {', '.join(batched)} in a batch: loop with lax.map or lax.scan instead"
+        shapes = {getattr(value.aval, "shape", ()) for equation in equations(jaxpr) for value in equation.outvars}
+        assert (N, M, M) not in shapes, f"{name} has N x M x M numbers: see Kernel.psi2_features"
 
 
 @pytest.mark.parametrize(
