@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from dpgplvm import data
 from dpgplvm.arguments import read_latents, read_variances
-from dpgplvm.frames import Layout, filled_like, order_of, read_frame
+from dpgplvm.frames import Layout, filled_like, read_frame
 from dpgplvm.inference.distribution import draw_entries, quantiles_of_entries
 from dpgplvm.inference.joint import JointBound
 from dpgplvm.inference.particles import Particles, predicted_at
@@ -155,7 +155,11 @@ class Fitted(ClassNamePrefixFeaturesOutMixin):
             return self._table(values, self._layout.index)
         return filled_like(given, values, changed, self._layout.columns)
 
-    def _ordered_as(self, given: Any, values: np.ndarray) -> np.ndarray:
-        """`values` [..., D] with its columns in the order of `given`."""
-        frame = read_frame(given)
-        return values if frame is None else values[..., order_of(frame, self._layout.columns)]
+    def _all_as_given(self, given: Any, values: np.ndarray, changed: np.ndarray) -> Any:
+        """Several tables [K, S, D]: an array of them, or a list where `given` is a DataFrame."""
+        frames = self._layout.columns if given is None else read_frame(given)
+        return values if frames is None else [self._as_given(given, one, changed) for one in values]
+
+    def _all_tables(self, values: np.ndarray, index: Any) -> Any:
+        """The same, as the table that the model was fitted to."""
+        return values if self._layout.columns is None else [self._table(one, index) for one in values]

@@ -91,8 +91,9 @@ class Predictions(Fitted, TransformerMixin):
         """The table [S, D] that the latents X are expected to come with."""
         return self.predict(X)
 
-    def predict_quantiles(self, X, quantiles=(0.025, 0.5, 0.975), *, variance=None) -> np.ndarray:
-        """Quantiles [K, S, D] of what the columns will be for rows with latents X: arguments as in `predict`."""
+    def predict_quantiles(self, X, quantiles=(0.025, 0.5, 0.975), *, variance=None):
+        """Quantiles of what the columns will be for rows with latents X: arguments as in `predict`. An array [K, S, D],
+        or a list of DataFrames where the model was fitted to one."""
         check_is_fitted(self)
         probabilities = read_probabilities(quantiles)
         with computing():
@@ -100,7 +101,7 @@ class Predictions(Fitted, TransformerMixin):
                 quantiles_of_entries(particles, probabilities, np.ones(particles.means[:, 0, 0].shape, dtype=bool))
                 for _, particles in around(self._predictor(), *self._latents(X, variance))
             ]
-        return self._scaling.to_user(np.concatenate(parts, axis=1))
+        return self._all_tables(self._scaling.to_user(np.concatenate(parts, axis=1)), index_of(X, "X"))
 
     def impute(self, Y=None, *, return_std: bool = False, quantiles=None):
         """The table with its gaps filled by what is expected there.
@@ -115,7 +116,8 @@ class Predictions(Fitted, TransformerMixin):
         return_std : bool
             Also return the standard deviation of every entry: zero where it was observed.
         quantiles : sequence of K probabilities, or None
-            Also return these quantiles, as `impute_quantiles` does; asking for all at once takes half the time.
+            Also return a table for each of these quantiles, as `impute_quantiles` does; asking for all at once takes
+            half the time.
 
         Returns
         -------
@@ -131,20 +133,21 @@ class Predictions(Fitted, TransformerMixin):
         if return_std:
             answer.append(self._as_given(given, np.where(gaps, hidden.std, 0.0), np.ones_like(gaps)))
         if quantiles is not None:
-            answer.append(self._ordered_as(given, np.where(gaps, hidden.quantiles, Y)))
+            answer.append(self._all_as_given(given, np.where(gaps, hidden.quantiles, Y), gaps))
         return answer[0] if len(answer) == 1 else tuple(answer)
 
-    def impute_quantiles(self, Y=None, quantiles=(0.025, 0.5, 0.975)) -> np.ndarray:
-        """Quantiles [K, S, D] of what the gaps of Y hide, with its columns as they come; where an entry was observed,
-        all of them are that value."""
+    def impute_quantiles(self, Y=None, quantiles=(0.025, 0.5, 0.975)):
+        """Quantiles of what the gaps of Y hide; where an entry was observed, all of them are that value. They are an
+        array [K, S, D], or a list of DataFrames where Y is one."""
         check_is_fitted(self)
         given, Y = self._rows(Y)
-        found = np.where(np.isnan(Y), self._hidden(Y, read_probabilities(quantiles)).quantiles, Y)
-        return self._ordered_as(given, found)
+        gaps = np.isnan(Y)
+        found = np.where(gaps, self._hidden(Y, read_probabilities(quantiles)).quantiles, Y)
+        return self._all_as_given(given, found, gaps)
 
-    def sample_imputations(self, Y=None, n_draws: int = 10, *, random_state=None) -> np.ndarray:
-        """`n_draws` tables [n_draws, S, D] with the gaps of Y drawn from what they may hide, row by row: for multiple
-        imputation. Columns are as they come in Y."""
+    def sample_imputations(self, Y=None, n_draws: int = 10, *, random_state=None):
+        """`n_draws` tables with the gaps of Y drawn from what they may hide, row by row: for multiple imputation. They
+        are an array [n_draws, S, D], or a list of DataFrames where Y is one."""
         check_is_fitted(self)
         check_count(n_draws, "n_draws")
         given, Y = self._rows(Y)
@@ -153,7 +156,8 @@ class Predictions(Fitted, TransformerMixin):
         with computing():
             for rows, particles in self._posterior_of_gaps(Y):
                 drawn[:, rows] = draw_entries(particles, n_draws, rng)
-        return self._ordered_as(given, np.where(np.isnan(Y), self._scaling.to_user(drawn), Y))
+        gaps = np.isnan(Y)
+        return self._all_as_given(given, np.where(gaps, self._scaling.to_user(drawn), Y), gaps)
 
     def sample(self, n_samples: int = 1, *, random_state=None):
         """New rows [n_samples, D] from the model: latents from their prior, then values, each row for itself."""
@@ -163,14 +167,15 @@ class Predictions(Fitted, TransformerMixin):
         with computing():
             return self._table(self._draw(nowhere, np.ones_like(nowhere), random_state))
 
-    def sample_at(self, X, n_draws: int = 1, *, variance=None, random_state=None) -> np.ndarray:
-        """Draws [n_draws, S, D] of rows with latents X, noise included, each row for itself: arguments as in
-        `predict`."""
+    def sample_at(self, X, n_draws: int = 1, *, variance=None, random_state=None):
+        """Draws of rows with latents X, noise included, each row for itself: arguments as in `predict`. An array
+        [n_draws, S, D], or a list of DataFrames where the model was fitted to one."""
         check_is_fitted(self)
         check_count(n_draws, "n_draws")
         with computing():
             mean, spread = self._latents(X, variance)
-            return self._draw(np.repeat(mean[None], n_draws, axis=0), np.sqrt(spread), random_state)
+            drawn = self._draw(np.repeat(mean[None], n_draws, axis=0), np.sqrt(spread), random_state)
+        return self._all_tables(drawn, index_of(X, "X"))
 
     def score_samples(self, Y, *, method: Literal["sampled", "bound", "joint"] = "sampled") -> np.ndarray:
         """Log density [S] of what is observed in each row, in the user's units.

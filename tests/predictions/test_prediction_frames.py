@@ -46,13 +46,22 @@ def test_frames_come_back_as_they_came(table, new, frame):
     assert isinstance(filled, frame)
     assert list(filled.columns) == list(std.columns) == names
     np.testing.assert_allclose(filled.to_numpy(), model.impute(make(new, NAMES)).to_numpy()[:, order], rtol=1e-9)
-    # Arrays of as many tables have the same order of columns.
-    of_training = model.impute_quantiles(make(new, NAMES), (0.1, 0.9))
-    for found in (model.impute_quantiles(shuffled, (0.1, 0.9)), model.impute(shuffled, quantiles=(0.1, 0.9))[1]):
-        np.testing.assert_allclose(found, of_training[..., order], rtol=1e-9)
-    drawn = model.sample_imputations(shuffled, 3, random_state=0)
+    # Several tables are as many DataFrames.
     kept = ~np.isnan(new[:, order])
-    assert np.array_equal(drawn[:, kept], np.tile(new[:, order][kept], (3, 1)))
+    of_training = model.impute_quantiles(make(new, NAMES), (0.1, 0.9))
+    drawn = model.sample_imputations(shuffled, 3, random_state=0)
+    for found in (model.impute_quantiles(shuffled, (0.1, 0.9)), model.impute(shuffled, quantiles=(0.1, 0.9))[1]):
+        for one, wanted in zip(found, of_training, strict=True):
+            np.testing.assert_allclose(one.to_numpy(), wanted.to_numpy()[:, order], rtol=1e-9)
+    assert len(drawn) == 3
+    for one in drawn:
+        assert isinstance(one, frame)
+        assert list(one.columns) == names
+        assert np.array_equal(one.to_numpy()[kept], new[:, order][kept])
+    latents = model.latents_[:4]
+    for found in (model.predict_quantiles(latents, (0.1, 0.9)), model.sample_at(latents, 2, random_state=0)):
+        assert len(found) == 2
+        assert all(isinstance(one, frame) and list(one.columns) == NAMES and one.shape == (4, 10) for one in found)
     predicted = model.predict(model.transform(shuffled))
     assert isinstance(predicted, frame)
     assert list(predicted.columns) == NAMES
@@ -88,8 +97,10 @@ def test_a_frame_keeps_its_index_and_the_types_of_columns_without_gaps(table, fr
     frame = pd.DataFrame(np.round(table[80:]), columns=NAMES, index=pd.RangeIndex(100, 130))
     frame["hip"] = frame["hip"].astype(int)
     frame.loc[103, "knee"] = np.nan
-    filled = framed.impute(frame)
+    filled, (drawn,) = framed.impute(frame), framed.sample_imputations(frame, 1, random_state=0)
     assert filled.index.equals(frame.index)
+    assert drawn.index.equals(frame.index)
+    assert drawn["hip"].dtype == frame["hip"].dtype
     assert filled["hip"].dtype == frame["hip"].dtype
     assert np.isfinite(filled.loc[103, "knee"])
     assert np.isnan(frame.loc[103, "knee"])  # the user's own is left alone

@@ -134,7 +134,7 @@ def predict(arguments: argparse.Namespace) -> Exit:
         write_table(arguments.std, names, spread, index, style)
     if quantiles:
         found = model.predict_quantiles(X, [*quantiles.values()], variance=variance)
-        for place, values in zip(quantiles, found, strict=True):
+        for place, values in zip(quantiles, map(np.asarray, found), strict=True):
             write_table(place, names, values, index, style)
     write_table(arguments.output, names, mean, index, style)
     return Exit.DONE

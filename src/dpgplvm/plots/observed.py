@@ -84,7 +84,7 @@ def gaps(model: Any, column: str | int, Y: Any = None, *, ax: Any = None) -> Any
     ax.plot(rows, values, color=PALE, linewidth=1.2, zorder=1)
     ax.plot(rows[~gap], values[~gap], ".", color=FAINT, markersize=4, label="observed")
     if gap.any():
-        low, middle, high = model.impute_quantiles(model._table(table[gap]))[:, :, d]
+        low, middle, high = (np.asarray(one)[:, d] for one in model.impute_quantiles(model._table(table[gap])))
         ax.vlines(rows[gap], low, high, color=orange, alpha=0.4, linewidth=2.0, label="95 % interval")
         ax.plot(rows[gap], middle, "o", color=orange, markersize=4, label=f"filled ({gap.sum()} gaps)")
     ax.set(xlabel="row", ylabel=plain(model._names[d]), xlim=(-0.5, len(rows) - 0.5))
