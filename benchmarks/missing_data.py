@@ -114,7 +114,7 @@ def parsed() -> argparse.Namespace:
         type=float,
         default=600.0,
         metavar="n",
-        help="give up peers and mrd after n, for good where there is a log (600)",
+        help="give up peers and mrd after n of processor time, for good where there is a log (600)",
     )
     parser.add_argument("--page", metavar="FILE", help="also write all tables to FILE, as Markdown")
     add_options(parser)

@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 from missing_methods import METHODS
-from missing_report import Cell, Record, Scores, holds_enough, marked
+from missing_report import Cell, Record, Scores, holds_enough, marked, times_as_long
 from missing_sets import COLUMN_SHARES, TITLES
 
 Cells = dict[Cell, Scores]
@@ -40,7 +40,8 @@ def overview(cells: Cells, records: list[Record]) -> Iterator[str]:
 
 def ahead(cells: Cells) -> Iterator[str]:
     """In how many cells our models have smaller errors and higher densities than each of the methods, on the seeds that
-    both have, and what the intervals of all of them hold."""
+    both have, and what the intervals of all of them hold; of the cells that DPGPLVM has been run in."""
+    cells = {cell: scores for cell, scores in cells.items() if "dpgplvm" in scores}
     names = [name for name in METHODS if any(name in scores for scores in cells.values())]
     models = [name for name in ("dpgplvm", "bgplvm") if name in names]
     what = [(f"`{METHODS[name].title}` has the smaller error", "the higher density") for name in models]
@@ -85,14 +86,15 @@ def against_mrd(cells: Cells, records: list[Record]) -> Iterator[str]:
         given_up = [f"given up after {one['given_up']:.0f} s" for one in theirs if "given_up" in one]
         errors = filter(None, [_three(own, "mrd", "mse", _error), *given_up[:1]])
         columns = [TITLES[name], str(len(both)), _three(own, "dpgplvm", "mse", _error), ", ".join(errors)]
-        yield _row([*columns, ", ".join(map(_times_as_long, theirs, ours))])
+        yield _row([*columns, ", ".join(filter(None, map(_ratio, theirs, ours)))])
     yield ""
 
 
-def _times_as_long(theirs: Record, ours: Record) -> str:
-    if "fit_seconds" in theirs:
-        return f"{theirs['fit_seconds'] / ours['fit_seconds']:.1f}"
-    return f"more than {theirs['given_up'] / ours['fit_seconds']:.1f}"
+def _ratio(theirs: Record, ours: Record) -> str:
+    ratio = times_as_long(theirs, ours)
+    if ratio is None:
+        return ""
+    return f"{ratio:.1f}" if "fit_seconds" in theirs else f"more than {ratio:.1f}"
 
 
 def _paired(scores: Scores, model: str, other: str) -> tuple[BySeed, BySeed]:
@@ -119,9 +121,14 @@ def _best_of_the_others(scores: Iterable[Scores]) -> tuple[list[str], list[str]]
 
 
 def _three(cells: Cells, method: str, metric: str, form: Callable[[float], str]) -> str:
-    """What one method has in the cells of one table, as far as it has come."""
-    by_share = {cell.column_share: scores.get(method, {}) for cell, scores in cells.items()}
-    return ", ".join(form(_mean(by_share[share], metric)) for share in COLUMN_SHARES if by_share.get(share))
+    """What a method has in the cells of one table, as far as it has come; in brackets where some seeds are missing."""
+    texts = []
+    for share in COLUMN_SHARES:
+        (scores,) = (own for cell, own in cells.items() if cell.column_share == share)
+        if scores.get(method):
+            text = form(_mean(scores[method], metric))
+            texts.append(text if len(scores[method]) == len(scores["dpgplvm"]) else f"({text})")
+    return ", ".join(texts)
 
 
 def _mean(by_seed: BySeed, metric: str) -> float:
@@ -129,7 +136,7 @@ def _mean(by_seed: BySeed, metric: str) -> float:
 
 
 def _error(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.1 else f"{value:.2g}"
+    return f"{value:.3f}" if value >= 0.1 else f"{value:#.2g}"
 
 
 def _percent(share: float) -> str:
@@ -143,6 +150,8 @@ def _title(name: str, runs: list[Record]) -> str:
 def _structures(runs: list[Record]) -> str:
     """Kernels and numbers of groups, seed by seed where they differ."""
     runs = sorted((one for one in runs if "kernel" in one), key=lambda one: one["seed"])
+    if not runs:
+        return ""
     kernels, groups = ([str(one[key]) for one in runs] for key in ("kernel", "n_groups"))
     kernels = [_KERNELS[kernel] for kernel in kernels]
     return "; ".join(", ".join(own[:1] if len(set(own)) == 1 else own) for own in (kernels, groups))

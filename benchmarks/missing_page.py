@@ -47,7 +47,8 @@ def page(records: list[Record], told: list[Goal], how: str) -> str:
         if any("dpgplvm" in scores for scores in own.values()):
             lines += ["### In short", "", *_part(f"in short, {split} {row_share}", overview(own, runs))]
             lines += ["### Who is ahead", "", *_part(f"who is ahead, {split} {row_share}", ahead(own))]
-            lines += ["### Beside MRD", "", *_part(f"beside MRD, {split} {row_share}", against_mrd(own, runs))]
+            if any(one["method"] == "mrd" for one in runs):
+                lines += ["### Beside MRD", "", *_part(f"beside MRD, {split} {row_share}", against_mrd(own, runs))]
         for metric in METRICS:
             lines += _table(own, metric)
     notes = [f"- {note}" for note in sorted(set(in_words(records)))]

@@ -1,5 +1,5 @@
 """Nothing that can hang: no batched LAPACK call in any compiled function, and a soak that has to come to an end. Nor
-anything as large as the rows times a matrix of the inducing points.
+an M x M matrix for every row.
 
 On a CPU, jaxlib runs a batched factorisation or solve on the same thread pool that waits for it; with as many of them
 in flight as there are threads, the program waits for ever. Whether it does is a matter of luck, so the compiled
@@ -186,7 +186,6 @@ def lapack_calls(jaxpr):
 @pytest.mark.parametrize("kernel", NAMED_KERNELS)
 @pytest.mark.parametrize("name", sorted(COMPILED))
 def test_no_compiled_function_batches_lapack_or_has_a_matrix_for_every_row(name, kernel):
-    """Half of an M x M matrix for every row is what psi2 of an RBF takes; no kernel needs more."""
     for jaxpr in traces(name, NAMED_KERNELS[kernel]):
         batched = [call for call, dimensions in lapack_calls(jaxpr) if dimensions > 2]
         assert not batched, f"{name} calls {', '.join(batched)} in a batch: loop with lax.map or lax.scan instead"

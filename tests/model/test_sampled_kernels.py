@@ -29,7 +29,7 @@ from psi_statistics import (
     weighted_statistics,
 )
 
-from dpgplvm.model.kernels import NAMED_KERNELS, RBF, Kernel, Linear, Parameter
+from dpgplvm.model.kernels import NAMED_KERNELS, RBF, Kernel, Linear, Parameter, RBFLinear
 from dpgplvm.model.kernels.base import standard_normal_draws
 from dpgplvm.model.statistics import gather
 from dpgplvm.model.table import Table
@@ -112,6 +112,17 @@ def test_psi2_of_rows_is_psi2_of_each_row_alone_and_adds_up(kernel, seed):
 @partial(jax.jit, static_argnames="kernel")
 def psi2_by_rows_and_whole(kernel, theta, mean, variance, Z):
     return psi2_of_rows(kernel, theta, mean, variance, Z), kernel.psi2(theta, mean, variance, Z)
+
+
+@pytest.mark.parametrize("parent", [Linear, RBFLinear])
+@pytest.mark.parametrize("name", ["psi2_features", "psi2_of_features"])
+def test_features_and_what_is_made_of_them_are_given_together(parent, name):
+    with pytest.raises(TypeError, match=r"Half has psi2_features of .* and psi2_of_features of .*: give both"):
+        type("Half", (parent,), {name: getattr(RBF, name)})
+    both = {name: getattr(RBF, name) for name in ("psi2_features", "psi2_of_features")}
+    assert issubclass(type("Whole", (parent,), both), parent)
+    # Where nothing but entries of the matrix was said, new features are such as well.
+    assert issubclass(type("Entries", (RBF,), {"psi2_features": RBF.psi2_features}), RBF)
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, *SAMPLED])

@@ -1,8 +1,9 @@
 """The likelihood of single rows, given the functions that a fit has learned.
 
 With q(u) fixed, rows are independent of each other. A row's expected log likelihood is linear in its psi statistics,
+and so in the features of which psi2 is made,
 
-    sum_d E[log p(y_d | x)] = sum_t ( constant_t + linear_t . psi1_t - quadratic_t . psi2_t / 2 - level_t psi0_t / 2 ),
+    sum_d E[log p(y_d | x)] = sum_t (constant_t + linear_t . psi1_t - quadratic_t . features_t / 2 - level_t psi0_t / 2)
 
 so the columns are summed up once, before anything is optimised; columns that are missing in a row are left out of its
 sums.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -45,8 +45,9 @@ class Kernel(ABC):
 
     A subclass names its positive hyperparameters in `parameters`, and gives `value` and `diagonal` as functions that
     JAX can differentiate. That is enough: the psi statistics below then come from fixed quasi-random draws of x. A
-    kernel that has closed forms overrides `psi0`, `psi1`, `psi2` and `psi2_features`, and to be quick about new rows
-    `slopes` (and nothing else in the library has to change).
+    kernel that has closed forms overrides `psi0`, `psi1`, `psi2` and `psi2_features`, the latter together with
+    `psi2_of_features` where that is given already, and to be quick about new rows `slopes` (and nothing else in the
+    library has to change).
 
     `bends` is False where all functions are linear: then nothing is laid out in folds, and rows unlike those learned
     from are looked for further out.
@@ -75,6 +76,19 @@ class Kernel(ABC):
     parameters: ClassVar[dict[str, Parameter]]
     n_draws: ClassVar[int] = 64
     bends: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # Features of one kernel in the hands of another have the right shape often enough to go unnoticed.
+        features, matrices = (
+            next(parent for parent in cls.__mro__ if name in vars(parent))
+            for name in ("psi2_features", "psi2_of_features")
+        )
+        if features is not matrices and matrices is not Kernel:
+            raise TypeError(
+                f"{cls.__name__} has psi2_features of {features.__name__} and psi2_of_features of "
+                f"{matrices.__name__}, which belong together: give both"
+            )
 
     @abstractmethod
     def value(self, theta: Parameters, X: Float[Array, "N Q"], Z: Float[Array, "M Q"]) -> Float[Array, "N M"]:
@@ -111,8 +125,8 @@ class Kernel(ABC):
     ) -> Float[Array, "N F"]:
         """What psi2 of every row alone is linear in; here all of it, E[k(z_m, x_n) k(x_n, z_m')] for m <= m'.
 
-        Sums over rows, and products with matrices, are sums and products of these. Where E[k k] is made of fewer
-        numbers, `psi2_of_features` says how.
+        Sums over rows, and products with matrices, are sums and products of these. Where E[k k] is made of numbers that
+        are sooner computed, `psi2_of_features` says how.
         """
         values = self._value_at_draws(theta, mean, variance, Z)
         return upper_triangle(jnp.einsum("snm,snk->nmk", values, values) / self.n_draws)

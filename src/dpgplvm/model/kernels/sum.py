@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from dpgplvm.model.kernels.base import Kernel, Parameter, Parameters
@@ -92,8 +93,14 @@ class RBFLinear(Kernel):
     ) -> Float[Array, "P M M"]:
         n_points, n_latents = Z.shape
         sizes = (n_points * (n_points + 1) // 2, n_latents * (n_latents + 1) // 2, n_points * n_latents, n_points)
-        of_rbf, of_linear, tilted, rbf, mean, one = jnp.split(features, np.cumsum([*sizes, n_latents]), axis=1)
+        ends = np.cumsum([*sizes, n_latents])
         bias, slopes = theta["bias_variance"], Z * theta["slope_variances"]
-        cross = tilted.reshape(-1, n_points, n_latents) @ slopes.T + bias * (rbf + mean @ slopes.T)[:, :, None]
-        squares = _RBF.psi2_of_features(theta, Z, of_rbf) + _LINEAR.psi2_of_features(theta, Z, of_linear)
-        return squares + cross + jnp.swapaxes(cross, 1, 2) + bias**2 * one[:, :, None]
+
+        def one_matrix(features):
+            of_rbf, of_linear, tilted, rbf, mean, one = jnp.split(features[None], ends, axis=1)
+            cross = tilted.reshape(Z.shape) @ slopes.T + bias * (rbf + mean @ slopes.T).T
+            squares = _RBF.psi2_of_features(theta, Z, of_rbf) + _LINEAR.psi2_of_features(theta, Z, of_linear)
+            return squares[0] + cross + cross.T + bias**2 * one
+
+        # One after the other: with a pattern for every column of a wide table, all at once would be held several times.
+        return lax.map(one_matrix, features)
