@@ -84,10 +84,11 @@ def samples(kernel, noise):
     every_variable |= dict.fromkeys(("log_shape", "log_rate"), np.zeros(()))
     one_group = {name: value[0] for name, value in log_theta.items()}
     with double_precision():
-        n_features = jax.eval_shape(kernel.psi2_features, one_group, *marginals, free.inducing).shape[1]
-    functions = Functions(np.zeros((M, D)), np.zeros((D, n_features)), np.ones(D))
+        features = jax.eval_shape(kernel.psi2_features, one_group, *marginals, free.inducing)
+    squares, quadratic = (jax.tree.map(lambda part, n=n: np.zeros((n, part.shape[1])), features) for n in (D, N))
+    functions = Functions(np.zeros((M, D)), squares, np.ones(D))
     diagonal = Diagonal(np.zeros((1, M, M)), np.zeros((D, M)), np.zeros((D, M)), np.ones(D), np.zeros(D, dtype=int))
-    coefficients = RowCoefficients(np.zeros((N, M)), np.zeros((N, n_features)), np.zeros(N), np.zeros(N))
+    coefficients = RowCoefficients(np.zeros((N, M)), quadratic, np.zeros(N), np.zeros(N))
     noise_of_columns = Columns(np.ones(D), np.ones(D)) if of_columns else np.ones(())
     shared = {
         "model": Model(kernel),

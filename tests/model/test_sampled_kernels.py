@@ -140,8 +140,9 @@ def test_features_times_their_weights_add_up_to_the_product_of_the_matrices(kern
 
 @partial(jax.jit, static_argnames="kernel")
 def products_of_features(kernel, theta, mean, variance, Z, matrices):
-    products = kernel.psi2_features(theta, mean, variance, Z) @ kernel.weights_of_features(theta, Z, matrices).T
-    return products, psi2_of_rows(kernel, theta, mean, variance, Z)
+    features = kernel.psi2_features(theta, mean, variance, Z), kernel.weights_of_features(theta, Z, matrices)
+    products = jax.tree.map(lambda part, weights: part @ weights.T, *features)
+    return sum(jax.tree.leaves(products)), psi2_of_rows(kernel, theta, mean, variance, Z)
 
 
 @pytest.mark.parametrize("kernel", SAMPLED)

@@ -21,6 +21,7 @@ from jax import lax
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int
 
+from dpgplvm.model.pairs import congruent
 from dpgplvm.model.statistics import Statistics
 
 # Columns that weigh less than this in a group add nothing to its adjoint that a float would show.
@@ -38,7 +39,7 @@ class Whitened(NamedTuple):
 
 def _whitened(K: Float[Array, "M M"], statistics: Statistics) -> Whitened:
     whiten = solve_triangular(jnp.linalg.cholesky(K), jnp.eye(K.shape[0]), lower=True)
-    W = _congruent(whiten, statistics.psi2)
+    W = congruent(whiten, statistics.psi2)
     # Rounded to be symmetric: of a smooth kernel's gradient, that saves two digits.
     return Whitened(whiten, 0.5 * (W + jnp.swapaxes(W, 1, 2)), whiten @ statistics.psi1_y)
 
@@ -128,7 +129,7 @@ def _backward(saved, w):
         n_rows=of_patterns(0.5 * w * (jnp.log(beta) - jnp.log(2.0 * jnp.pi))),
         psi0=of_patterns(-0.5 * w * beta),
         psi1_y=basis.whiten.T @ (U.T * (w * beta**2)),
-        psi2=_congruent(basis.whiten.T, d_W),
+        psi2=congruent(basis.whiten.T, d_W),
         y_squared=-0.5 * beta * w,
     )
     d_beta = w * (d_beta + 0.5 * (n / beta - psi0 - statistics.y_squared))
@@ -151,9 +152,3 @@ def _shrinkage(beta: Float[Array, ""], W: Float[Array, "M M"], La_inverse: Float
     """G = I - A^-1 = beta W A^-1, without the difference."""
     G = beta * (W @ La_inverse.T) @ La_inverse
     return 0.5 * (G + G.T)
-
-
-def _congruent(left: Float[Array, "M M"], matrices: Float[Array, "P M M"]) -> Float[Array, "P M M"]:
-    """left A left' for every symmetric A, as two products of one large matrix with a small one."""
-    half = (matrices.reshape(-1, left.shape[0]) @ left.T).reshape(matrices.shape)
-    return (jnp.swapaxes(half, 1, 2).reshape(-1, left.shape[0]) @ left.T).reshape(matrices.shape)

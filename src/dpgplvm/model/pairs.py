@@ -78,3 +78,11 @@ def _upper_backward(n_points, cotangent):
 
 
 upper_triangle.defvjp(_upper_forward, _upper_backward)
+
+
+def congruent(left: Float[Array, "K M"], matrices: Float[Array, "*P M M"]) -> Float[Array, "*P K K"]:
+    """left A left' for every symmetric A, as two products of one large matrix with a small one."""
+    n_points = left.shape[1]
+    half = (matrices.reshape(-1, n_points) @ left.T).reshape(*matrices.shape[:-1], -1)
+    product = jnp.swapaxes(half, -1, -2).reshape(-1, n_points) @ left.T
+    return product.reshape(*matrices.shape[:-2], left.shape[0], left.shape[0])

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from dpgplvm.model.bound import Model, Noise, covariance_of_inducing
 from dpgplvm.model.by_column import mean_weights
-from dpgplvm.model.kernels import Parameters
+from dpgplvm.model.kernels import Features, Parameters
 from dpgplvm.model.latents import Marginals
 from dpgplvm.model.per_column import Columns, diagonalise
 from dpgplvm.model.state import State
@@ -29,7 +29,7 @@ class Functions(NamedTuple):
     """
 
     weights: Float[Array, "M K"]
-    squares: Float[Array, "K F"]
+    squares: Features  # of K columns
     prior: Float[Array, " K"]  # s^2
 
 
@@ -142,8 +142,9 @@ def moments_at(
     """Mean and variance of the functions of a group's columns, for rows whose latents are uncertain."""
     weights, squares, prior = functions
     mean = model.kernel.psi1(theta, rows.mean, rows.variance, inducing) @ weights
-    second = model.kernel.psi2_features(theta, rows.mean, rows.variance, inducing) @ squares.T
-    second = second + model.kernel.psi0(theta, rows.mean, rows.variance)[:, None] * prior
+    features = model.kernel.psi2_features(theta, rows.mean, rows.variance, inducing)
+    explained = jax.tree.map(lambda part, weights: part @ weights.T, features, squares)
+    second = sum(jax.tree.leaves(explained), start=model.kernel.psi0(theta, rows.mean, rows.variance)[:, None] * prior)
     return mean, jnp.maximum(second - mean**2, 0.0)
 
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dpgplvm.model.bound import Model
-from dpgplvm.model.kernels import Parameters
+from dpgplvm.model.kernels import Features, Parameters
 from dpgplvm.model.latents import Marginals
 from dpgplvm.model.posterior import Functions
 
@@ -26,7 +27,7 @@ class RowCoefficients(NamedTuple):
     """What the columns of one group say about the latents of every row."""
 
     linear: Float[Array, "S M"]
-    quadratic: Float[Array, "S F"]
+    quadratic: Features  # of S rows
     level: Float[Array, " S"]
     constant: Float[Array, " S"]
 
@@ -44,7 +45,7 @@ def row_coefficients(
     height = 0.5 * shares * (jnp.log(noise_precision) - jnp.log(2.0 * jnp.pi))
     return RowCoefficients(
         linear=(values * weight) @ functions.weights.T,
-        quadratic=(observed * weight) @ functions.squares,
+        quadratic=jax.tree.map(lambda part: (observed * weight) @ part, functions.squares),
         level=observed @ (weight * functions.prior),
         constant=observed @ height - 0.5 * values**2 @ weight,
     )
@@ -61,5 +62,6 @@ def row_likelihoods(
     linear, quadratic, level, constant = coefficients
     psi1 = model.kernel.psi1(theta, rows.mean, rows.variance, inducing)
     features = model.kernel.psi2_features(theta, rows.mean, rows.variance, inducing)
-    likelihood = constant + (linear * psi1).sum(axis=1) - 0.5 * (quadratic * features).sum(axis=1)
-    return likelihood - 0.5 * level * model.kernel.psi0(theta, rows.mean, rows.variance)
+    squares = jax.tree.map(lambda part, weights: (part * weights).sum(axis=1), features, quadratic)
+    uncertain = sum(jax.tree.leaves(squares), start=level * model.kernel.psi0(theta, rows.mean, rows.variance))
+    return constant + (linear * psi1).sum(axis=1) - 0.5 * uncertain

@@ -54,7 +54,8 @@ def gather(
         else:
             n_rows, psi0 = observed.sum(axis=0), psi0 @ observed
             features = kernel.psi2_features(theta, mean, variance, inducing)
-            psi2 = kernel.psi2_of_features(theta, inducing, observed.T @ features)
+            of_patterns = jax.tree.map(lambda part: observed.T @ part, features)
+            psi2 = kernel.psi2_of_features(theta, inducing, of_patterns)
         psi1_y = kernel.psi1(theta, mean, variance, inducing).T @ Y
         return Statistics(n_rows, psi0, psi1_y, psi2, (Y**2).sum(axis=0))
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 from scipy.stats import norm, qmc
 
 from dpgplvm.model.pairs import symmetric_matrix, upper_triangle
 
 Parameters = dict[str, Array]
+Features: TypeAlias = PyTree[Float[Array, "N _"]]  # of N rows, or sums of these; one array, or several
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Kernel(ABC):
 
     def psi2_features(
         self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
-    ) -> Float[Array, "N F"]:
+    ) -> Features:
         """What psi2 of every row alone is linear in; here all of it, E[k(z_m, x_n) k(x_n, z_m')] for m <= m'.
 
         Sums over rows, and products with matrices, are sums and products of these. Where E[k k] is made of numbers that
@@ -131,18 +132,16 @@ class Kernel(ABC):
         values = self._value_at_draws(theta, mean, variance, Z)
         return upper_triangle(jnp.einsum("snm,snk->nmk", values, values) / self.n_draws)
 
-    def psi2_of_features(
-        self, theta: Parameters, Z: Float[Array, "M Q"], features: Float[Array, "P F"]
-    ) -> Float[Array, "P M M"]:
+    def psi2_of_features(self, theta: Parameters, Z: Float[Array, "M Q"], features: Features) -> Float[Array, "P M M"]:
         """E[k(z_m, x) k(x, z_m')], of features or of sums of them; linear in these."""
         return symmetric_matrix(features)
 
     def weights_of_features(
         self, theta: Parameters, Z: Float[Array, "M Q"], matrices: Float[Array, "K M M"]
-    ) -> Float[Array, "K F"]:
+    ) -> Features:
         """What to multiply features with to get the elementwise product of their psi2 with each matrix, summed."""
         of_a_row = jax.eval_shape(self.psi2_features, theta, Z[:1], Z[:1], Z)
-        nothing = jnp.zeros((matrices.shape[0], of_a_row.shape[1]))
+        nothing = jax.tree.map(lambda part: jnp.zeros((matrices.shape[0], part.shape[1])), of_a_row)
         return jax.vjp(partial(self.psi2_of_features, theta, Z), nothing)[1](matrices)[0]
 
     def slopes(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dpgplvm.model.kernels.base import Kernel, Parameter, Parameters
-from dpgplvm.model.pairs import symmetric_matrix, upper_triangle
+from dpgplvm.model.pairs import congruent, symmetric_matrix, upper_triangle
 
 
 @dataclass(frozen=True)
@@ -63,5 +63,4 @@ class Linear(Kernel):
     def psi2_of_features(
         self, theta: Parameters, Z: Float[Array, "M Q"], features: Float[Array, "P F"]
     ) -> Float[Array, "P M M"]:
-        scaled = Z * theta["slope_variances"]
-        return scaled @ symmetric_matrix(features) @ scaled.T
+        return congruent(Z * theta["slope_variances"], symmetric_matrix(features))

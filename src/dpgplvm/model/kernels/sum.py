@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 from jaxtyping import Array, Float
 
 from dpgplvm.model.kernels.base import Kernel, Parameter, Parameters
 from dpgplvm.model.kernels.linear import Linear
 from dpgplvm.model.kernels.rbf import RBF
+from dpgplvm.model.pairs import symmetric_matrix
 
 _RBF = RBF()
 _LINEAR = Linear()
+
+
+class _Features(NamedTuple):
+    """What psi2 is linear in. Parts, because to copy that of the RBF next to the others takes as long as these do."""
+
+    rbf: Float[Array, "N R"]
+    linear: Float[Array, "N L"]
+    tilted: Float[Array, "N K"]  # E[k_rbf(x, z_m) x_q], for all m within each q
 
 
 @dataclass(frozen=True)
@@ -60,47 +67,56 @@ class RBFLinear(Kernel):
     def psi2(
         self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
     ) -> Float[Array, "M M"]:
-        bias = theta["bias_variance"]
         rbf = _RBF.psi1(theta, mean, variance, Z)
-        linear_rows = _LINEAR.psi1(theta, mean, variance, Z).sum(axis=0)
-        # Under q(x) tilted by k_rbf(., z_m), x_q has mean (mu_q + gamma_q S_q z_mq) / (1 + gamma_q S_q).
-        spread = 1.0 + theta["ard_weights"] * variance
-        tilted = rbf.T @ (mean / spread) + Z * (rbf.T @ (theta["ard_weights"] * variance / spread))
-        rbf_linear = tilted @ (Z * theta["slope_variances"]).T
-        with_bias = bias * (rbf.sum(axis=0) + linear_rows)
-        cross = rbf_linear + with_bias[:, None]
-        squares = _RBF.psi2(theta, mean, variance, Z) + _LINEAR.psi2(theta, mean, variance, Z)
-        return squares + cross + cross.T + mean.shape[0] * bias**2
+        still, moving = _tilted(theta, mean, variance)
+        points, slopes = _with_one(Z), _slope_variances(theta)
+        cross = (rbf.T @ still + points * (rbf.T @ moving)) @ (points * slopes).T
+        linear = _LINEAR.psi2({"slope_variances": slopes}, _with_one(mean), _with_none(variance), points)
+        return _RBF.psi2(theta, mean, variance, Z) + linear + cross + cross.T
 
     def psi2_features(
         self, theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"], Z: Float[Array, "M Q"]
-    ) -> Float[Array, "N F"]:
+    ) -> _Features:
         rbf = _RBF.psi1(theta, mean, variance, Z)
-        spread = 1.0 + theta["ard_weights"] * variance
-        tilted = (mean / spread)[:, None, :] + (theta["ard_weights"] * variance / spread)[:, None, :] * Z
-        parts = [
+        still, moving = _tilted(theta, mean, variance)
+        points = _with_one(Z)
+        tilted = rbf[:, None, :] * (still[:, :, None] + moving[:, :, None] * points.T)
+        return _Features(
             _RBF.psi2_features(theta, mean, variance, Z),
-            _LINEAR.psi2_features(theta, mean, variance, Z),
-            (rbf[:, :, None] * tilted).reshape(mean.shape[0], -1),
-            rbf,
-            mean,
-            jnp.ones((mean.shape[0], 1)),
-        ]
-        return jnp.concatenate(parts, axis=1)
+            _LINEAR.psi2_features(theta, _with_one(mean), _with_none(variance), points),
+            tilted.reshape(mean.shape[0], -1),
+        )
 
-    def psi2_of_features(
-        self, theta: Parameters, Z: Float[Array, "M Q"], features: Float[Array, "P F"]
-    ) -> Float[Array, "P M M"]:
-        n_points, n_latents = Z.shape
-        sizes = (n_points * (n_points + 1) // 2, n_latents * (n_latents + 1) // 2, n_points * n_latents, n_points)
-        ends = np.cumsum([*sizes, n_latents])
-        bias, slopes = theta["bias_variance"], Z * theta["slope_variances"]
+    def psi2_of_features(self, theta: Parameters, Z: Float[Array, "M Q"], features: _Features) -> Float[Array, "P M M"]:
+        n_points, n_slopes = Z.shape[0], Z.shape[1] + 1
+        slopes = _with_one(Z) * _slope_variances(theta)
+        # With half of what is linear added to what is tilted, the other half comes with the transpose. Products are of
+        # all patterns at once: one after the other, or as a batch, they take several times as long.
+        half = (0.5 * symmetric_matrix(features.linear)).reshape(-1, n_slopes) @ slopes.T
+        half = (half + features.tilted.reshape(half.shape)).reshape(-1, n_slopes, n_points)
+        cross = jnp.swapaxes(half, 1, 2).reshape(-1, n_slopes) @ slopes.T
+        cross = cross.reshape(-1, n_points, n_points)
+        return _RBF.psi2_of_features(theta, Z, features.rbf) + cross + jnp.swapaxes(cross, 1, 2)
 
-        def one_matrix(features):
-            of_rbf, of_linear, tilted, rbf, mean, one = jnp.split(features[None], ends, axis=1)
-            cross = tilted.reshape(Z.shape) @ slopes.T + bias * (rbf + mean @ slopes.T).T
-            squares = _RBF.psi2_of_features(theta, Z, of_rbf) + _LINEAR.psi2_of_features(theta, Z, of_linear)
-            return squares[0] + cross + cross.T + bias**2 * one
 
-        # One after the other: with a pattern for every column of a wide table, all at once would be held several times.
-        return lax.map(one_matrix, features)
+# The bias is the slope along one latent more, which is one for certain and which the RBF does not listen to.
+
+
+def _with_one(values: Float[Array, "N Q"]) -> Float[Array, "N Q+1"]:
+    return jnp.pad(values, ((0, 0), (0, 1)), constant_values=1.0)
+
+
+def _with_none(variance: Float[Array, "N Q"]) -> Float[Array, "N Q+1"]:
+    return jnp.pad(variance, ((0, 0), (0, 1)))
+
+
+def _slope_variances(theta: Parameters) -> Float[Array, " K"]:
+    return jnp.append(theta["slope_variances"], theta["bias_variance"])
+
+
+def _tilted(
+    theta: Parameters, mean: Float[Array, "N Q"], variance: Float[Array, "N Q"]
+) -> tuple[Float[Array, "N Q+1"], Float[Array, "N Q+1"]]:
+    """Under q(x) tilted by k_rbf(., z), x has mean (mu + gamma S z) / (1 + gamma S): without z, and its share in z."""
+    pull = theta["ard_weights"] * variance
+    return _with_one(mean / (1.0 + pull)), _with_none(pull / (1.0 + pull))
