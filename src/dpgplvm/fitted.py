@@ -85,9 +85,10 @@ class Fitted(ClassNamePrefixFeaturesOutMixin):
         gaps, mean, variance = np.isnan(Y), np.zeros(Y.shape), np.zeros(Y.shape)
         quantiles = np.zeros((len(probabilities), *Y.shape))
         with computing():
+            n_threads = self._predictor().n_threads
             for rows, particles in self._posterior_of_gaps(Y):
                 mean[rows], variance[rows] = particles.moments()
-                quantiles[:, rows] = quantiles_of_entries(particles, probabilities, gaps[rows])
+                quantiles[:, rows] = quantiles_of_entries(particles, probabilities, gaps[rows], n_threads)
         to_user = self._scaling.to_user
         return Hidden(to_user(mean), np.sqrt(variance) * self._scaling.scale, to_user(quantiles))
 

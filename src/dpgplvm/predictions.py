@@ -97,9 +97,11 @@ class Predictions(Fitted, TransformerMixin):
         check_is_fitted(self)
         probabilities = read_probabilities(quantiles)
         with computing():
+            predictor, latents = self._predictor(), self._latents(X, variance)
+            every = np.ones((len(latents[0]), self.n_features_in_), dtype=bool)
             parts = [
-                quantiles_of_entries(particles, probabilities, np.ones(particles.means[:, 0, 0].shape, dtype=bool))
-                for _, particles in around(self._predictor(), *self._latents(X, variance))
+                quantiles_of_entries(particles, probabilities, every[rows], predictor.n_threads)
+                for rows, particles in around(predictor, *latents)
             ]
         return self._all_tables(self._scaling.to_user(np.concatenate(parts, axis=1)), index_of(X, "X"))
 
