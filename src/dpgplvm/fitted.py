@@ -77,8 +77,8 @@ class Fitted(ClassNamePrefixFeaturesOutMixin):
     def _infer(self, Y: np.ndarray) -> Rows:
         return infer_rows(self._predictor(), self._scaling.to_model(Y))
 
-    def _posterior(self, Y: np.ndarray) -> Iterator[tuple[np.ndarray, Particles]]:
-        return posterior_of_rows(self._predictor(), self._scaling.to_model(Y))
+    def _posterior(self, Y: np.ndarray, may_drift: bool) -> Iterator[tuple[np.ndarray, Particles]]:
+        return posterior_of_rows(self._predictor(), self._scaling.to_model(Y), may_drift=may_drift)
 
     def _hidden(self, Y: np.ndarray, probabilities: np.ndarray) -> Hidden:
         """What the gaps of Y hide."""
@@ -95,7 +95,7 @@ class Fitted(ClassNamePrefixFeaturesOutMixin):
     def _posterior_of_gaps(self, Y: np.ndarray) -> Iterator[tuple[np.ndarray, Particles]]:
         """Of the rows that have any, by their numbers."""
         holed = np.flatnonzero(np.isnan(Y).any(axis=1))
-        for rows, particles in self._posterior(Y[holed]):
+        for rows, particles in self._posterior(Y[holed], may_drift=True):
             yield holed[rows], particles
 
     def _joint(self) -> JointBound:

@@ -204,7 +204,7 @@ class Predictions(Fitted, TransformerMixin):
                 found = np.array([joint.gain(row, scaled[[n]]) for n, row in enumerate(each)])
             else:
                 found = np.empty(len(Y))
-                for numbers, particles in self._posterior(Y):
+                for numbers, particles in self._posterior(Y, may_drift=False):
                     found[numbers] = particles.log_density
         return found - self._log_units(Y)
 

@@ -87,29 +87,31 @@ def test_a_column_that_may_be_in_either_of_two_groups_is_a_mixture(table):
     X = model.latents_[[3]]
     with computing():
         latents, _ = model._latents(X, None)
-        shares, means, variances = (np.asarray(part) for part in model._predictor().components_at(latents))
-    scale, offset = model._scaling.scale, model._scaling.mean
-    means, deviations = means[0] * scale + offset, np.sqrt(variances[0]) * scale
-    assert np.array_equal(shares, np.array([[0.5] + [1.0] * 9, [0.5] + [0.0] * 9]))
-    assert abs(means[0, 0] - means[1, 0]) > 2.0 * deviations[:, 0].max()  # or one Gaussian would do
+        components = model._predictor().groups.components
+        means, variances = model._predictor().components_at(latents)
+    assert np.array_equal(components.columns, [0, 0, *range(1, 10)])
+    assert np.array_equal(components.shares, [0.5, 0.5] + [1.0] * 9)
+    scale, offset = model._scaling.scale[0], model._scaling.mean[0]
+    means, deviations = means[0, :2] * scale + offset, np.sqrt(variances[0, :2]) * scale
+    assert abs(means[0] - means[1]) > 2.0 * deviations.max()  # or one Gaussian would do
 
     def chance_below(value):
-        return norm.cdf(value, means[:, 0], deviations[:, 0]).mean()
+        return norm.cdf(value, means, deviations).mean()
 
     for wanted, found in zip((0.025, 0.5, 0.9), model.predict_quantiles(X, (0.025, 0.5, 0.9))[:, 0, 0], strict=True):
         assert chance_below(found) == pytest.approx(wanted, abs=1e-6)
     drawn = model.sample_at(X, 4000, random_state=0)[:, 0, 0]
     assert kstest(drawn, np.vectorize(chance_below)).pvalue > 0.01
     mean, std = model.predict(X, return_std=True)
-    assert mean[0, 0] == pytest.approx(means[:, 0].mean())
-    assert std[0, 0] == pytest.approx(np.sqrt((deviations[:, 0] ** 2).mean() + means[:, 0].var()))
+    assert mean[0, 0] == pytest.approx(means.mean())
+    assert std[0, 0] == pytest.approx(np.sqrt((deviations**2).mean() + means.var()))
     # A row that shows this column alone: latents integrated out over draws of their prior.
     row = np.full((1, 10), np.nan)
     row[0, 0] = mean[0, 0]
     prior = np.random.default_rng(0).normal(size=(40_000, latents.shape[1]))
     with computing():
         at = model._predictor().components_at(prior)
-    each = at.means[:, :, 0] * scale[0] + offset[0], np.sqrt(at.variances[:, :, 0]) * scale[0]
+    each = at[0][:, :2] * scale + offset, np.sqrt(at[1][:, :2]) * scale
     of_scales = [norm.pdf(row[0, 0], each[0], np.sqrt(times) * each[1]).mean() for times in SCALES]
     assert model.score_samples(row)[0] == pytest.approx(np.log(CHANCES @ of_scales), abs=0.02)
     low, high = model.impute_quantiles(np.full((1, 10), np.nan), (0.1, 0.9))[:, 0, 0]

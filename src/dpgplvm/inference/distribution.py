@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from scipy.optimize import elementwise
 from scipy.special import ndtr, ndtri
@@ -18,17 +20,17 @@ _EXACT_ENOUGH = 1e-10  # standard deviations by which a quantile may be off
 def draw_entries(particles: Particles, n_draws: int, rng: np.random.Generator) -> np.ndarray:
     """[n_draws, S, D]: rows drawn as wholes. The columns of a draw share its latents, not their noise, nor the groups
     that they may be in."""
-    n_rows, n_columns = len(particles.weights), particles.shares.shape[1]
+    n_rows, n_columns = len(particles.weights), len(particles.components.first)
     chosen = _chosen(particles.weights, rng.random((n_draws, n_rows)))
-    group = _chosen(particles.shares.T, rng.random((n_draws, n_rows, n_columns)))
-    entries = np.arange(n_rows)[:, None], chosen[:, :, None], group, np.arange(n_columns)
-    return particles.means[entries] + np.sqrt(particles.variances[entries]) * rng.normal(size=group.shape)
+    component = particles.components.chosen(rng.random((n_draws, n_rows, n_columns)))
+    entries = np.arange(n_rows)[:, None], chosen[:, :, None], component
+    return particles.means[entries] + np.sqrt(particles.variances[entries]) * rng.normal(size=component.shape)
 
 
 def _chosen(chances: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Which of the K that have these chances [..., K], for numbers between 0 and 1 that go with all axes but K."""
-    reached = chances.cumsum(axis=-1)
-    return (numbers[..., None] > reached[..., :-1] / reached[..., -1:]).sum(axis=-1)
+    """[n, S] which of the W that have these chances [S, W], for numbers [n, S] between 0 and 1."""
+    reached = chances.cumsum(axis=1)
+    return (numbers[..., None] > reached[:, :-1] / reached[:, -1:]).sum(axis=2)
 
 
 def quantiles_of_entries(
@@ -36,20 +38,31 @@ def quantiles_of_entries(
 ) -> np.ndarray:
     """[P, S, D] quantiles of the entries that are `wanted` [S, D]; NaN for the others."""
     found = np.full((len(probabilities), *wanted.shape), np.nan)
-    rows, columns = np.nonzero(wanted)
-    n_components = particles.weights.shape[1] * len(particles.shares)
+    if not len(probabilities):
+        return found
+    weights, _, components, means, variances, _ = particles
 
-    def of_entries(some: slice) -> np.ndarray:
-        row, column = rows[some], columns[some]
-        weights = particles.weights[row][:, :, None] * particles.shares[:, column].T[:, None]
-        means, variances = (part[row, :, :, column] for part in (particles.means, particles.variances))
-        weights, means, deviations = (part.reshape(len(row), -1) for part in (weights, means, np.sqrt(variances)))
-        return np.array([_quantiles(weights, means, deviations, probability) for probability in probabilities])
+    def of_entries(entries: tuple[np.ndarray, np.ndarray, int]) -> None:
+        row, column, n = entries
+        own = components.first[column, None] + np.arange(n)
+        mixtures = (
+            (weights[row][:, None] * components.shares[own][..., None]).reshape(len(row), -1),
+            means[row[:, None], :, own].reshape(len(row), -1),
+            np.sqrt(variances[row[:, None], :, own]).reshape(len(row), -1),
+        )
+        for i, probability in enumerate(probabilities):
+            found[i, row, column] = _quantiles(*mixtures, probability)
 
-    if rows.size and len(probabilities):
-        runs = chunks(len(rows), max(1, _COMPONENTS_AT_ONCE // n_components))
-        found[:, rows, columns] = np.concatenate(Threads(n_threads).map(of_entries, runs), axis=1)
+    Threads(n_threads).map(of_entries, list(_alike(wanted, components.counts, weights.shape[1])))
     return found
+
+
+def _alike(wanted: np.ndarray, counts: np.ndarray, n_draws: int) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+    """The entries that are wanted, some at a time: rows, columns, and how many components these columns have."""
+    for n in np.unique(counts):
+        rows, columns = np.nonzero(wanted & (counts == n))
+        for some in chunks(len(rows), max(1, _COMPONENTS_AT_ONCE // (n_draws * n))):
+            yield rows[some], columns[some], n
 
 
 def _quantiles(weights: np.ndarray, means: np.ndarray, deviations: np.ndarray, probability: float) -> np.ndarray:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from dpgplvm.inference.compiled import chunks
+from dpgplvm.inference.components import Components
 from dpgplvm.inference.drift import Drift
 from dpgplvm.inference.modes import Modes
 from dpgplvm.inference.predictor import Predictor
@@ -30,29 +30,28 @@ _DRAWS_OF_ONE_GAUSSIAN = 1024  # standard deviations are then within half a perc
 
 
 class Particles(NamedTuple):
-    """Weighted draws of the latents of some rows, and what the columns are predicted to be at each: a mixture of C
-    Gaussians, of the groups that a column may be in."""
+    """Weighted draws of the latents of some rows, and what the E components of columns are predicted to be at each."""
 
     weights: np.ndarray  # [S, W], adding up to one in every row
     log_density: np.ndarray  # [S] of what is observed
-    shares: np.ndarray  # [C, D], adding up to one in every column
-    means: np.ndarray  # [S, W, C, D]
-    variances: np.ndarray  # [S, W, C, D], noise and a scale of the row included, drawn for every draw of the latents
+    components: Components
+    means: np.ndarray  # [S, W, E]
+    variances: np.ndarray  # [S, W, E], noise and a scale of the row included, drawn for every draw of the latents
     expected: np.ndarray  # [S, W] how large the scale is on average, in units of the one that was drawn
 
     def of(self, rows: np.ndarray) -> Particles:
         """Some of the rows."""
-        weights, log_density, shares, *others = self
-        return Particles(weights[rows], log_density[rows], shares, *(part[rows] for part in others))
+        weights, log_density, components, *others = self
+        return Particles(weights[rows], log_density[rows], components, *(part[rows] for part in others))
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of every entry [S, D]."""
-        mean = self._expected(self.means)
-        variances = self.expected[:, :, None, None] * self.variances
-        return mean, self._expected(variances + (self.means - mean[:, None, None]) ** 2)
+        mean = self.components.mean(self._expected(self.means))
+        apart = self.means - mean[:, None, self.components.columns]
+        return mean, self.components.mean(self._expected(self.expected[:, :, None] * self.variances + apart**2))
 
     def _expected(self, values: np.ndarray) -> np.ndarray:
-        return np.einsum("sw,swd->sd", self.weights, (self.shares * values).sum(axis=2))
+        return np.einsum("sw,swe->se", self.weights, values)
 
     @property
     def n_effective(self) -> np.ndarray:
@@ -71,11 +70,11 @@ def around(predictor: Predictor, mean: np.ndarray, variance: np.ndarray) -> Iter
         yield rows, Particles(weights, unknown, *predicted_at(predictor, points), np.ones_like(weights))
 
 
-def predicted_at(predictor: Predictor, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Shares [C, D], means and variances [S, W, C, D] at points [S, W, Q]."""
-    shares, *moments = predictor.components_at(points.reshape(-1, points.shape[2]))
-    means, variances = (part.reshape(*points.shape[:2], *part.shape[1:]) for part in moments)
-    return shares, means, variances
+def predicted_at(predictor: Predictor, points: np.ndarray) -> tuple[Components, np.ndarray, np.ndarray]:
+    """The components of the columns, their means and variances [S, W, E] at points [S, W, Q]."""
+    moments = predictor.components_at(points.reshape(-1, points.shape[2]))
+    means, variances = (part.reshape(*points.shape[:2], -1) for part in moments)
+    return predictor.groups.components, means, variances
 
 
 class Weighted(NamedTuple):
@@ -147,7 +146,7 @@ class Proposal(NamedTuple):
 
 def rows_at_once(predictor: Predictor, n_points: int) -> int:
     """As many rows as memory is to be used for, with so many points for each."""
-    return max(1, _ENTRIES_AT_ONCE // (n_points * predictor.groups.places.size))
+    return max(1, _ENTRIES_AT_ONCE // (n_points * len(predictor.groups.components.shares)))
 
 
 def weighted(
@@ -159,10 +158,10 @@ def weighted(
     observed: np.ndarray,
 ) -> Weighted:
     """The draws `points` [S, W, Q] from a proposal, for rows with values [S, D] where observed [S, D]."""
-    shares, means, variances = predicted_at(predictor, points)
+    components, means, variances = predicted_at(predictor, points)
     scales = predictor.row_scales
     log_prior = predictor.whereabouts.log_density(points, scales.values)
-    log_likelihood = scales.of_each(_likelihood(values, observed, shares, means, variances))
+    log_likelihood = scales.of_each(_likelihood(values, observed, components, means, variances))
     log_joint, chances = scales.sum_over(log_likelihood + log_prior)
     log_proposal = proposal.log_density(points, log_prior)
     weights, log_density = _normalised(log_joint - log_proposal)
@@ -175,20 +174,18 @@ def weighted(
         log_prior = np.broadcast_to(log_prior, log_likelihood.shape)
         for row in np.flatnonzero(is_suspect):
             # A column that may be in several groups is the one Gaussian of their mean and variance here.
-            mean = (shares * means[row]).sum(axis=1)
-            variance = (shares * (variances[row] + (means[row] - mean[:, None]) ** 2)).sum(axis=1)
-            shown = values[row], observed[row]
-            found = drift.of_row(scales, *shown, mean, variance, log_prior[:, row], log_likelihood[:, row])
+            shown = values[row], observed[row], *components.moments(means[row], variances[row])
+            found = drift.of_row(scales, *shown, log_prior[:, row], log_likelihood[:, row])
             log_drift[row] = found.log_drift
             if not found.explains:
                 continue
             weights[row], log_density[row] = _normalised(found.log_joint - log_proposal[row])
             chance[row] = weights[row] @ np.exp(found.log_drift - found.log_joint)
-            means[row, found.is_drift] = found.means[found.is_drift, None]
-            variances[row, found.is_drift] = found.variances[found.is_drift, None]
+            means[row, found.is_drift] = found.means[found.is_drift][:, components.columns]
+            variances[row, found.is_drift] = found.variances[found.is_drift][:, components.columns]
             drawn[row], expected[row] = found.scales, found.expected
-    variances = drawn[:, :, None, None] * variances
-    return Weighted(Particles(weights, log_density, shares, means, variances, expected), is_suspect, chance, log_drift)
+    particles = Particles(weights, log_density, components, means, drawn[:, :, None] * variances, expected)
+    return Weighted(particles, is_suspect, chance, log_drift)
 
 
 def _normalised(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -201,22 +198,28 @@ def _normalised(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _likelihood(
-    values: np.ndarray, observed: np.ndarray, shares: np.ndarray, means: np.ndarray, variances: np.ndarray
+    values: np.ndarray, observed: np.ndarray, components: Components, means: np.ndarray, variances: np.ndarray
 ) -> Callable[[float], np.ndarray]:
     """The log likelihood [S, W] of every draw as a function of the row's scale."""
-    alone = shares[0] == 1.0  # columns that can be in one group only, of which a few sums are all that is needed
-    squares = (values[:, None, alone] - means[:, :, 0, alone]) ** 2 / variances[:, :, 0, alone]
-    logs = np.log(2.0 * np.pi * variances[:, :, 0, alone])
-    n_alone = observed[:, alone].sum(axis=1, keepdims=True)
-    squares, logs = (np.einsum("swd,sd->sw", part, observed[:, alone]) for part in (squares, logs))
-    of_these = gaussian(squares, logs, n_alone)
-    if alone.all():
+    squares = (values[:, None, components.columns] - means) ** 2 / variances
+    logs = np.log(2.0 * np.pi * variances)
+    # Columns that can be in one group only, of which a few sums are all that is needed.
+    is_alone = components.counts == 1
+    alone, others = is_alone[components.columns], np.flatnonzero(~is_alone)
+    shown = np.where(alone, observed[:, components.columns], 0.0)
+    of_these = gaussian(
+        np.einsum("swe,se->sw", squares, shown),
+        np.einsum("swe,se->sw", logs, shown),
+        shown.sum(axis=1, keepdims=True),
+    )
+    if not others.size:
         return of_these
-    apart, spread = (values[:, None, None] - means)[..., ~alone], variances[..., ~alone]
-    of_components = gaussian(apart**2 / spread, np.log(2.0 * np.pi * spread), np.ones(()))
+    of_components = gaussian(squares[..., ~alone], logs[..., ~alone], np.ones(()))
+    log_shares = np.log(components.shares[~alone])
+    first = np.flatnonzero(np.diff(components.columns[~alone], prepend=-1))
 
     def of_all(scale: float) -> np.ndarray:
-        of_columns = logsumexp(of_components(scale), axis=2, b=shares[:, ~alone])
-        return of_these(scale) + np.einsum("swd,sd->sw", of_columns, observed[:, ~alone])
+        of_columns = np.logaddexp.reduceat(of_components(scale) + log_shares, first, axis=2)
+        return of_these(scale) + np.einsum("swd,sd->sw", of_columns, observed[:, others])
 
     return of_all

@@ -18,6 +18,7 @@ from dpgplvm.inference.compiled import (
     with_enough_jitter,
 )
 from dpgplvm.inference.compiling import compiles_fast, runs_fast
+from dpgplvm.inference.components import Components
 from dpgplvm.inference.grouping import reordered
 from dpgplvm.inference.row_scales import ALIKE, MAYBE_UNLIKE, RowScales
 from dpgplvm.inference.threads import Threads
@@ -40,20 +41,18 @@ from dpgplvm.model.table import Table
 from dpgplvm.numerics import NumericalError
 
 _LEAST_SHARE = 1e-9
-_LEAST_CHANCE = 1e-6  # of a group, to be one of those that a column is a mixture of
 STILL = 1e-3  # latents that vary less than this over the training rows are at their prior
 _SIZES = (16, 64, 256)  # rows evaluated together: few sizes, so that few functions are compiled
 
 
 class Groups(NamedTuple):
     """Which columns each group has: K of them at most, with probability zero where a group has fewer. And which groups
-    each column may be in: C at most, the likeliest first."""
+    each column may be in."""
 
     members: np.ndarray  # [T, K]
     shares: np.ndarray  # [T, K]
     n_columns: int
-    places: np.ndarray  # [C, D] of a column in its groups, among all [T * K]
-    chances: np.ndarray  # [C, D]
+    components: Components
 
     @classmethod
     def of(cls, phi: np.ndarray) -> Groups:
@@ -63,7 +62,7 @@ class Groups(NamedTuple):
         members, shares = np.zeros(shape, dtype=int), np.zeros(shape)
         for t, columns in enumerate(own):
             members[t, : len(columns)], shares[t, : len(columns)] = columns, phi[columns, t]
-        return cls(members, shares, len(phi), *_by_column(members, shares, len(phi)))
+        return cls(members, shares, len(phi), Components.of(members, shares))
 
     def add_up(self, values: np.ndarray) -> np.ndarray:
         """[S, D] from [T, S, K]: over the groups of every column, weighed with their probabilities."""
@@ -71,18 +70,6 @@ class Groups(NamedTuple):
         for members, shares, own in zip(self.members, self.shares, values, strict=True):
             total[:, members[shares > 0.0]] += (shares * own)[:, shares > 0.0]
         return total
-
-
-def _by_column(members: np.ndarray, shares: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Places and chances [C, D] of the groups of every column; one that is in fewer than C repeats the likeliest, with
-    no chance."""
-    chances, places = np.zeros((2, len(members), n_columns))
-    group, number = np.nonzero(shares > _LEAST_CHANCE)
-    column = members[group, number]
-    chances[group, column], places[group, column] = shares[group, number], group * members.shape[1] + number
-    order = np.argsort(-chances, axis=0, kind="stable")[: (chances > 0.0).sum(axis=0).max()]
-    chances, places = (np.take_along_axis(part, order, axis=0) for part in (chances, places))
-    return np.where(chances > 0.0, places, places[0]).astype(int), chances / chances.sum(axis=0)
 
 
 class Mixture(NamedTuple):
@@ -99,18 +86,10 @@ class Mixture(NamedTuple):
         return mean, self.groups.add_up(self.variances + apart**2)
 
     def by_column(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances [S, C, D] of the groups that every column may be in."""
-        n_rows = self.means.shape[1]
+        """Means and variances [S, E] of the components of the columns."""
+        n_rows, places = self.means.shape[1], self.groups.components.places
         means, variances = (part.swapaxes(0, 1).reshape(n_rows, -1) for part in (self.means, self.variances))
-        return means[:, self.groups.places], variances[:, self.groups.places]
-
-
-class Components(NamedTuple):
-    """The same, column by column: C Gaussians for each, of the groups that it may be in."""
-
-    shares: np.ndarray  # [C, D], adding up to one in every column
-    means: np.ndarray  # [S, C, D]
-    variances: np.ndarray  # [S, C, D], noise included
+        return means[:, places], variances[:, places]
 
 
 class Predictor(NamedTuple):
@@ -187,9 +166,9 @@ class Predictor(NamedTuple):
         """Mean and variance of every entry [S, D], noise included, where latents are certain."""
         return self._asked_at_points(X, Mixture.moments)
 
-    def components_at(self, X: np.ndarray) -> Components:
-        """The mixture that every entry is, where latents are certain."""
-        return Components(self.groups.chances, *self._asked_at_points(X, Mixture.by_column))
+    def components_at(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances [S, E] of the components of the columns, noise included, where latents are certain."""
+        return self._asked_at_points(X, Mixture.by_column)
 
     def _asked_at_points(
         self, X: np.ndarray, question: Callable[[Mixture], tuple[np.ndarray, np.ndarray]]

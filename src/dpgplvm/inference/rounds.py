@@ -66,9 +66,14 @@ class _Drawn(NamedTuple):
     drifted: np.ndarray  # [S, P, Q] draws that are likeliest with a drift, of all and of those from anywhere
 
 
-def posterior_of_rows(predictor: Predictor, Y: np.ndarray, most_rounds: int | None = None) -> _Parts:
+def posterior_of_rows(
+    predictor: Predictor, Y: np.ndarray, most_rounds: int | None = None, may_drift: bool = True
+) -> _Parts:
     """The posterior of the rows of the scaled table Y, NaN for gaps; some rows at a time, by their numbers. With up to
-    `most_rounds`, where it need not be exact, for rows that have not drifted."""
+    `most_rounds`, where it need not be exact, for rows that have not drifted.
+
+    Only unlikely rows are asked whether they have drifted, so densities with `may_drift` do not add up to one.
+    """
     nothing_seen = np.isnan(Y).all(axis=1)
     unseen = np.flatnonzero(nothing_seen)
     nowhere = np.zeros((len(unseen), predictor.inducing.shape[1]))
@@ -77,7 +82,7 @@ def posterior_of_rows(predictor: Predictor, Y: np.ndarray, most_rounds: int | No
     seen = np.flatnonzero(~nothing_seen)
     if not seen.size:
         return
-    cloud, drift = Cloud.of(predictor), Drift.learned(predictor)
+    cloud, drift = Cloud.of(predictor), Drift.learned(predictor) if may_drift else None
     for some in chunks(len(seen), _ROWS_AT_ONCE):
         rows = seen[some]
         observed = (~np.isnan(Y[rows])).astype(float)
