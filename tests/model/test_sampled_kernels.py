@@ -125,6 +125,12 @@ def test_features_and_what_is_made_of_them_are_given_together(parent, name):
     assert issubclass(type("Entries", (RBF,), {"psi2_features": RBF.psi2_features}), RBF)
 
 
+def test_features_of_several_arrays_need_what_makes_matrices_of_them():
+    several = type("Several", (RBF,), {"psi2_features": RBFLinear.psi2_features})()
+    with pytest.raises(TypeError, match=r"psi2_features of Several gives several arrays.*: override psi2_of_features"):
+        several.psi2_of_features({}, jnp.zeros((M, 2)), (jnp.zeros((1, 3)), jnp.zeros((1, 2))))
+
+
 @pytest.mark.parametrize("kernel", [*KERNELS, *SAMPLED])
 @given(seed=seeds)
 def test_features_times_their_weights_add_up_to_the_product_of_the_matrices(kernel, seed):

@@ -1,7 +1,7 @@
 """Columns as mixtures of Gaussians, one for each group that a column may be in.
 
-Most columns are certain of their group: components of all columns are in one row, and there are not as many for each
-column as for the least certain one.
+Most columns are certain of their group and have one component, some have several: those of all columns are kept side
+by side in one row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LEAST_CHANCE = 1e-6  # of a group, to be one of those that a column is a mixtur
 
 
 class Components(NamedTuple):
-    """The E components of D columns: those of a column side by side, the likeliest first."""
+    """The E components of D columns, in the order of their columns."""
 
     shares: np.ndarray  # [E], adding up to one in every column
     columns: np.ndarray  # [E] whose they are
@@ -26,23 +26,29 @@ class Components(NamedTuple):
         """Of groups with members [T, K], that have these shares [T, K] of them."""
         places = np.flatnonzero(shares > _LEAST_CHANCE)
         columns, chances = members.ravel()[places], shares.ravel()[places]
-        order = np.lexsort((places, -chances, columns))
+        order = np.argsort(columns, kind="stable")
         places, columns, chances = places[order], columns[order], chances[order]
         first = np.flatnonzero(np.diff(columns, prepend=-1))
         return cls(chances / np.add.reduceat(chances, first)[columns], columns, places, first)
 
     @property
+    def n_columns(self) -> int:
+        return len(self.first)
+
+    @property
+    def n_components(self) -> int:
+        return len(self.shares)
+
+    @property
     def counts(self) -> np.ndarray:
         """[D] how many every column has."""
-        return np.diff(self.first, append=len(self.shares))
+        return np.diff(self.first, append=self.n_components)
 
     def mean(self, values: np.ndarray) -> np.ndarray:
         """[..., D] of [..., E], over the components of every column."""
-        return self.added(self.shares * values)
-
-    def added(self, values: np.ndarray) -> np.ndarray:
-        """[..., D] of [..., E]: the sum of those of every column."""
-        return values if len(self.first) == len(self.shares) else np.add.reduceat(values, self.first, axis=-1)
+        if self.n_columns == self.n_components:
+            return values
+        return np.add.reduceat(self.shares * values, self.first, axis=-1)
 
     def moments(self, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance [..., D] of every column, from those of its components [..., E]."""

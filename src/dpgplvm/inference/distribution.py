@@ -13,14 +13,14 @@ from dpgplvm.inference.particles import Particles
 from dpgplvm.inference.threads import Threads
 
 _COMPONENTS_AT_ONCE = 250_000  # of mixtures whose quantiles are looked for together
-_CERTAIN = 1e-300, 1.0 - 2.0**-53  # probabilities that have a finite quantile
+_CERTAIN = 5e-324, 1.0 - 2.0**-53  # probabilities that have a finite quantile
 _EXACT_ENOUGH = 1e-10  # standard deviations by which a quantile may be off
 
 
 def draw_entries(particles: Particles, n_draws: int, rng: np.random.Generator) -> np.ndarray:
     """[n_draws, S, D]: rows drawn as wholes. The columns of a draw share its latents, not their noise, nor the groups
     that they may be in."""
-    n_rows, n_columns = len(particles.weights), len(particles.components.first)
+    n_rows, n_columns = len(particles.weights), particles.components.n_columns
     chosen = _chosen(particles.weights, rng.random((n_draws, n_rows)))
     component = particles.components.chosen(rng.random((n_draws, n_rows, n_columns)))
     entries = np.arange(n_rows)[:, None], chosen[:, :, None], component
@@ -67,6 +67,8 @@ def _alike(wanted: np.ndarray, counts: np.ndarray, n_draws: int) -> Iterator[tup
 
 def _quantiles(weights: np.ndarray, means: np.ndarray, deviations: np.ndarray, probability: float) -> np.ndarray:
     """The quantile of every mixture [E, W] of Gaussians: it lies between those of its components."""
+    if probability > 0.5:  # next to zero there are more numbers than next to one
+        return -_quantiles(weights, -means, deviations, 1.0 - probability)
     wanted = ndtri(probability)
     each = means + deviations * wanted
     low, high = each.min(axis=1), each.max(axis=1)

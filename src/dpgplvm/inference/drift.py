@@ -69,15 +69,17 @@ class _Expansion(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """How rows may drift, and which of them are asked whether they have."""
+    """How rows may drift, and which of them are asked whether they have. Where a density is wanted, `is_asked` is False
+    and none is: only unlikely ones would be, and what only some rows get does not add up to one."""
 
     loadings: np.ndarray  # L [D, R]
     own: np.ndarray  # O [D]
     usual: np.ndarray  # [D] log densities of columns at the rows that were learned from
     surprise: float  # nats that the latents of such a row cost
+    is_asked: bool = True
 
     @classmethod
-    def learned(cls, predictor: Predictor) -> Drift | None:
+    def learned(cls, predictor: Predictor, is_asked: bool = True) -> Drift | None:
         """None where rows are taken for alike, where nothing varies, or functions are linear: those go on anyway."""
         if len(predictor.row_scales.values) == 1 or not predictor.bends:
             return None
@@ -92,14 +94,16 @@ class Drift(NamedTuple):
         usual = -0.5 * (1.0 + np.log(2.0 * np.pi * variances).mean(axis=0))
         prior = predictor.model.latent_prior
         surprise = np.mean(prior.divergence_of_rows(prior.start(jnp.asarray(mean), jnp.asarray(variance))))
-        return cls((spread[:, None] * directions)[kept].T, _OWN * values.var(axis=0), usual, float(surprise))
+        return cls((spread[:, None] * directions)[kept].T, _OWN * values.var(axis=0), usual, float(surprise), is_asked)
 
-    def suspects(self, log_density: np.ndarray, observed: np.ndarray) -> np.ndarray:
-        """[S] which rows are far less likely than those learned from, by the log density [S] of what they show, and
-        show enough."""
-        n_observed = observed.sum(axis=1)
-        unlikely = log_density < observed @ self.usual - self.surprise - _MARGIN * np.sqrt(0.5 * n_observed)
-        return unlikely & (n_observed >= _TIMES_AS_MANY * self.loadings.shape[1])
+    def unlikely(self, log_density: np.ndarray, observed: np.ndarray) -> np.ndarray:
+        """[S] which rows are far less likely than those learned from, by the log density [S] of what they show."""
+        margin = _MARGIN * np.sqrt(0.5 * observed.sum(axis=1))
+        return log_density < observed @ self.usual - self.surprise - margin
+
+    def may_explain(self, observed: np.ndarray) -> np.ndarray:
+        """[S] which rows show enough to be asked."""
+        return self.is_asked & (observed.sum(axis=1) >= _TIMES_AS_MANY * self.loadings.shape[1])
 
     def of_row(
         self,

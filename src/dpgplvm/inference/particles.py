@@ -21,6 +21,7 @@ from dpgplvm.inference.drift import Drift
 from dpgplvm.inference.modes import Modes
 from dpgplvm.inference.predictor import Predictor
 from dpgplvm.inference.row_scales import RowScales, gaussian
+from dpgplvm.inference.threads import Threads
 from dpgplvm.inference.whereabouts import Whereabouts
 from dpgplvm.model.kernels.base import standard_normal_draws
 
@@ -81,7 +82,8 @@ class Weighted(NamedTuple):
     """Draws with their weights, and what they say about a drift of every row."""
 
     particles: Particles
-    is_suspect: np.ndarray  # [S] whether it is so unlikely that it may have drifted
+    is_unlikely: np.ndarray  # [S] whether it is far less likely than those that were learned from
+    is_suspect: np.ndarray  # [S] whether it may therefore have drifted
     chance: np.ndarray  # [S] that it has
     log_drift: np.ndarray  # [S, W] log density of what a suspect shows, and of the draw, if it has
 
@@ -146,7 +148,7 @@ class Proposal(NamedTuple):
 
 def rows_at_once(predictor: Predictor, n_points: int) -> int:
     """As many rows as memory is to be used for, with so many points for each."""
-    return max(1, _ENTRIES_AT_ONCE // (n_points * len(predictor.groups.components.shares)))
+    return max(1, _ENTRIES_AT_ONCE // (n_points * predictor.groups.components.n_components))
 
 
 def weighted(
@@ -167,25 +169,30 @@ def weighted(
     weights, log_density = _normalised(log_joint - log_proposal)
     drawn = scales.one_for_every_draw(chances)
     expected = scales.expected(chances) / drawn
-    is_suspect, chance = np.zeros(len(values), dtype=bool), np.zeros(len(values))
+    is_unlikely, is_suspect = np.zeros((2, len(values)), dtype=bool)
+    chance = np.zeros(len(values))
     log_drift = np.full(weights.shape, -np.inf)
     if drift is not None:
-        is_suspect = drift.suspects(log_density, observed)
+        is_unlikely = drift.unlikely(log_density, observed)
+        is_suspect = is_unlikely & drift.may_explain(observed)
         log_prior = np.broadcast_to(log_prior, log_likelihood.shape)
-        for row in np.flatnonzero(is_suspect):
+
+        def ask(row: int) -> None:
             # A column that may be in several groups is the one Gaussian of their mean and variance here.
             shown = values[row], observed[row], *components.moments(means[row], variances[row])
             found = drift.of_row(scales, *shown, log_prior[:, row], log_likelihood[:, row])
             log_drift[row] = found.log_drift
             if not found.explains:
-                continue
+                return
             weights[row], log_density[row] = _normalised(found.log_joint - log_proposal[row])
             chance[row] = weights[row] @ np.exp(found.log_drift - found.log_joint)
             means[row, found.is_drift] = found.means[found.is_drift][:, components.columns]
             variances[row, found.is_drift] = found.variances[found.is_drift][:, components.columns]
             drawn[row], expected[row] = found.scales, found.expected
+
+        Threads(predictor.n_threads).map(ask, np.flatnonzero(is_suspect))
     particles = Particles(weights, log_density, components, means, drawn[:, :, None] * variances, expected)
-    return Weighted(particles, is_suspect, chance, log_drift)
+    return Weighted(particles, is_unlikely, is_suspect, chance, log_drift)
 
 
 def _normalised(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -70,10 +70,7 @@ def posterior_of_rows(
     predictor: Predictor, Y: np.ndarray, most_rounds: int | None = None, may_drift: bool = True
 ) -> _Parts:
     """The posterior of the rows of the scaled table Y, NaN for gaps; some rows at a time, by their numbers. With up to
-    `most_rounds`, where it need not be exact, for rows that have not drifted.
-
-    Only unlikely rows are asked whether they have drifted, so densities with `may_drift` do not add up to one.
-    """
+    `most_rounds`, where it need not be exact, for rows that have not drifted."""
     nothing_seen = np.isnan(Y).all(axis=1)
     unseen = np.flatnonzero(nothing_seen)
     nowhere = np.zeros((len(unseen), predictor.inducing.shape[1]))
@@ -82,7 +79,7 @@ def posterior_of_rows(
     seen = np.flatnonzero(~nothing_seen)
     if not seen.size:
         return
-    cloud, drift = Cloud.of(predictor), Drift.learned(predictor) if may_drift else None
+    cloud, drift = Cloud.of(predictor), Drift.learned(predictor, may_drift)
     for some in chunks(len(seen), _ROWS_AT_ONCE):
         rows = seen[some]
         observed = (~np.isnan(Y[rows])).astype(float)
@@ -112,11 +109,13 @@ def _sampled(
     was_asked: bool = False,
 ) -> _Parts:
     """Draws for all of these rows. Where few of them have any weight, these may be near to a peak that was missed: it
-    is looked for, and there are more draws."""
+    is looked for, and there are more draws. Those of an unlikely row may all have missed, whatever their weights say;
+    once a drift is taken into account that makes no difference to what it hides."""
     is_last = len(where.rounds) == 1
     for rows, own, found, best, drifted in _drawn(predictor, drift, where, values, observed):
         ask = found.is_suspect & (not was_asked)
-        enough = ~ask & ((found.particles.n_effective >= _ENOUGH) | is_last)
+        trusted = (found.particles.n_effective >= _ENOUGH) & (was_asked | ~found.is_unlikely)
+        enough = ~ask & (trusted | is_last)
         yield rows[enough], found.particles.of(enough)
         more = ~ask & ~enough
         if more.any():

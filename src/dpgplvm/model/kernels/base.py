@@ -134,6 +134,11 @@ class Kernel(ABC):
 
     def psi2_of_features(self, theta: Parameters, Z: Float[Array, "M Q"], features: Features) -> Float[Array, "P M M"]:
         """E[k(z_m, x) k(x, z_m')], of features or of sums of them; linear in these."""
+        if not jax.tree_util.all_leaves([features]):
+            raise TypeError(
+                f"psi2_features of {type(self).__name__} gives several arrays, which psi2_of_features cannot make a "
+                "matrix of: override psi2_of_features as well, or give one array"
+            )
         return symmetric_matrix(features)
 
     def weights_of_features(
