@@ -188,10 +188,9 @@ class Predictions(Fitted, TransformerMixin):
         method : {"sampled", "bound", "joint"}
             "sampled" integrates over the row's latents by weighted draws, given the functions that the fit has learned,
             and over how unlike the training rows it is, but for a drift; latents are where those of training rows are.
-            "bound" is a
-            lower bound for a row that is like them and anywhere under the prior, with one Gaussian for the latents.
-            "joint" is the paper's difference of two bounds L(Y, y) - L(Y), in which the row teaches the functions too:
-            one optimisation a row.
+            "bound" is a lower bound for a row that is like them and anywhere under the prior, with one Gaussian for the
+            latents. "joint" is the paper's difference of two bounds L(Y, y) - L(Y), in which the row teaches the
+            functions too: one optimisation a row.
         """
         check_method(method)
         if method == "bound":
