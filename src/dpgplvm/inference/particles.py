@@ -212,7 +212,7 @@ def _likelihood(
     logs = np.log(2.0 * np.pi * variances)
     # Columns that can be in one group only, of which a few sums are all that is needed.
     is_alone = components.counts == 1
-    alone, others = is_alone[components.columns], np.flatnonzero(~is_alone)
+    alone, others = is_alone[components.columns], np.flatnonzero(~is_alone & observed.any(axis=0))
     shown = np.where(alone, observed[:, components.columns], 0.0)
     of_these = gaussian(
         np.einsum("swe,se->sw", squares, shown),
@@ -221,12 +221,15 @@ def _likelihood(
     )
     if not others.size:
         return of_these
-    of_components = gaussian(squares[..., ~alone], logs[..., ~alone], np.ones(()))
-    log_shares = np.log(components.shares[~alone])
-    first = np.flatnonzero(np.diff(components.columns[~alone], prepend=-1))
+    of_others = np.isin(components.columns, others)
+    of_components = gaussian(squares[..., of_others], logs[..., of_others], np.ones(()))
+    log_shares = np.log(components.shares[of_others])
+    first, column = np.unique(components.columns[of_others], return_index=True, return_inverse=True)[1:]
 
     def of_all(scale: float) -> np.ndarray:
-        of_columns = np.logaddexp.reduceat(of_components(scale) + log_shares, first, axis=2)
+        each = of_components(scale) + log_shares
+        highest = np.maximum.reduceat(each, first, axis=2)  # logaddexp.reduceat takes twice as long
+        of_columns = highest + np.log(np.add.reduceat(np.exp(each - highest[..., column]), first, axis=2))
         return of_these(scale) + np.einsum("swd,sd->sw", of_columns, observed[:, others])
 
     return of_all
