@@ -54,4 +54,4 @@ def test_densities_of_unlikely_rows_are_those_of_a_grid(curve):
         wanted.append(logsumexp(each, b=CHANCES))
     found = model.score_samples(Y[:1] + away) + np.log(model._scaling.scale).sum()
     assert wanted[0] > wanted[-1] + 20.0  # they do become unlikely
-    np.testing.assert_allclose(found, wanted, atol=0.5)
+    np.testing.assert_allclose(found, wanted, atol=0.1)
